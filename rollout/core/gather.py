@@ -1,0 +1,270 @@
+"""Records to marks, newest first: what the fold of a stretch needs, and no more of the bytes than that.
+
+Nothing is held of an item that cannot be in the history: `debt` counts the boundaries that rollback markers still take
+back (never too few), and in the `shadow` of a compaction that no marker reaches, all older items of the stretch are
+replaced. An undone item may yet be of the prefix (S2), so where it lies is kept, not its bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from array import array
+from typing import Generic, TypeVar
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from rollout.core import records as r
+from rollout.core.codec import text_of
+from rollout.core.context import is_contextual, texts_of
+from rollout.core.turns import Kind, Mark
+
+P = TypeVar("P")
+
+
+class _Line(msgspec.Struct, Generic[P], frozen=True, gc=False):
+    payload: P
+
+
+class _State(msgspec.Struct, frozen=True, gc=False):
+    full: bool
+    state: Raw
+
+
+class _Usage(msgspec.Struct, frozen=True, gc=False):
+    record: r.TokenUsage | None = msgspec.field(default=None, name="latest_token_usage_record")
+
+
+_lifecycle = msgspec.json.Decoder(_Line[r.Lifecycle])
+_context = msgspec.json.Decoder(_Line[r.TurnContext])
+_compacted = msgspec.json.Decoder(_Line[r.Compacted])
+_count = msgspec.json.Decoder(_Line[r.Count])
+_world = msgspec.json.Decoder(_Line[_State])
+_token_count = msgspec.json.Decoder(_Line[r.TokenCount])
+_token_usage = msgspec.json.Decoder(_Line[r.TokenUsage])
+_compacted_usage = msgspec.json.Decoder(_Line[_Usage])
+_stamp = msgspec.json.Decoder(r.Stamp)
+_payload = msgspec.json.Decoder(_Line[Raw])
+
+_MOST = 1 << 62  # more turns or items than any log holds
+
+
+class Malformed(Exception):
+    """A record that is readable but lacks what its kind needs: it has no effect."""
+
+
+class Gatherer:
+    """Takes the records of a lineage, newest first, and makes marks of them.
+
+    `wants_items`, `wants_refs` and `traces` say what is to be held: items' bytes (for a history), where each item lies
+    and when turns began (for turns), and a mark for every line (for explain).
+    """
+
+    def __init__(self, *, wants_items: bool = True, wants_refs: bool = False, traces: bool = False) -> None:
+        self.marks: list[Mark] = []
+        """Of the stretch that is being gathered, newest first."""
+        self.seq = self.segment = self.newlines = self.debt = self._closed_at = 0
+        self.shadow = False
+        self.wants_items, self.wants_refs, self.traces = wants_items, wants_refs, traces
+        self.wants_world = True
+        self.usage: tuple[int, Raw] | None = None
+        """The newest token totals and their `seq`."""
+
+    def take(self, data: bytes, offset: int, envelope: r.Envelope) -> bool:
+        """One record, older than all before; True if it begins a stretch (task_started)."""
+        self.seq += 1
+        kind, payload = envelope.type, envelope.payload
+        before = len(self.marks)
+        try:
+            if kind == "response_item":
+                if payload is None or payload is UNSET or payload.type is None:
+                    raise Malformed("a response_item needs an object with a type")
+                self._take_item(data, offset, payload.type, payload.role, bare=False)
+            elif kind == "event_msg":
+                if payload is None or payload is UNSET or payload.type is None:
+                    raise Malformed("an event_msg needs an object with a type")
+                self._take_event(data, offset, payload.type)
+            elif payload is UNSET and kind not in _NO_ITEM:
+                self._take_item(data, offset, str(kind), envelope.role, bare=True)
+            elif kind in _KINDS:
+                _KINDS[kind](self, data, offset)
+        except (Malformed, msgspec.ValidationError) as why:
+            if self.traces:
+                self._note(offset, data, "malformed", f"malformed {kind}: {why}")
+            return False
+        if self.traces and len(self.marks) == before:
+            self._note(offset, data, "event" if kind == "event_msg" else "metadata", None)
+        return bool(self.marks) and self.marks[-1].kind is Kind.STARTED
+
+    def take_stretch(self) -> list[Mark]:
+        """The marks of the stretch, oldest first; an older one begins."""
+        marks = self.marks[::-1]
+        self.marks, self.shadow, self._closed_at = [], False, self.seq
+        return marks
+
+    def check(self, data: bytes, envelope: r.Envelope) -> str | None:
+        """Why a record is malformed, None if it is not. For looking at records one by one: keeps nothing."""
+        self.take(data, 0, envelope)
+        last = self.marks[-1] if self.marks else None
+        self.marks.clear()
+        self.usage = None
+        return last.text if last is not None and last.key == "malformed" else None
+
+    def note_damage(self, offset: int, size: int, reason: str) -> None:
+        """Damaged bytes, when every line is traced."""
+        mark = self._mark(Kind.OTHER, offset, size)
+        mark.key, mark.text = "damaged", reason
+
+    def note_blank(self, offset: int, size: int) -> None:
+        """A blank line, when every line is traced."""
+        self._mark(Kind.OTHER, offset, size).key = "blank"
+
+    def _note(self, offset: int, data: bytes, key: str, text: str | None) -> None:
+        mark = self._mark(Kind.OTHER, offset, len(data))
+        mark.key, mark.text = key, text
+
+    def _mark(self, kind: Kind, offset: int, size: int) -> Mark:
+        mark = Mark(kind, self.seq, self.segment, offset, size, self.newlines)
+        self.marks.append(mark)
+        return mark
+
+    def _holds(self) -> bool:
+        return self.wants_items and not self.shadow and self.debt == 0
+
+    def _take_item(self, data: bytes, offset: int, type: str, role: str | None, *, bare: bool) -> None:
+        if not r.is_visible(type, role):
+            return
+        if type == "message" and (role == "user" or role == "developer"):
+            texts = texts_of(data if bare else _payload.decode(data).payload)
+            if texts is not None and is_contextual(role, texts):
+                mark = self._mark(Kind.CONTEXTUAL, offset, len(data))
+                mark.data = data if self._holds() else None
+                return
+            if role == "user":
+                self._take_boundary(data, offset)
+                return
+        elif type == "agent_message":
+            self._take_boundary(data, offset)
+            return
+        self._take_plain(data, offset)
+
+    def _take_boundary(self, data: bytes, offset: int, key: str | None = None) -> None:
+        mark = self._mark(Kind.BOUNDARY, offset, len(data))
+        mark.key = key
+        if self._holds() or self.traces:
+            mark.data = data
+        if self.debt > 0:
+            self.debt -= 1
+
+    def _take_plain(self, data: bytes, offset: int) -> None:
+        top = self.marks[-1] if self.marks else None
+        if top is None or top.kind is not Kind.ITEMS or top.segment != self.segment or self.traces:
+            top = self._mark(Kind.ITEMS, offset, len(data))
+            if self._holds():
+                top.lines = []
+            if self.wants_refs or (self.wants_items and not self.shadow and top.lines is None):
+                top.refs = array("Q")
+        top.number += 1
+        if top.lines is not None:
+            top.lines.append(data)
+        if top.refs is not None:
+            top.refs.extend((offset, len(data)))
+
+    def _take_event(self, data: bytes, offset: int, type: str) -> None:
+        kind = _LIFECYCLE.get(type)
+        if kind is not None:
+            mark = self._mark(kind, offset, len(data))
+            if kind is not Kind.ANNOUNCED:
+                with contextlib.suppress(msgspec.ValidationError):
+                    mark.key = text_of(_lifecycle.decode(data).payload.turn_id)
+                if self.wants_refs:
+                    mark.text = text_of(_stamp.decode(data).timestamp)
+        elif type == "token_count":
+            if self.usage is None:
+                with contextlib.suppress(msgspec.ValidationError):
+                    info = _token_count.decode(data).payload.info
+                    if info is not None:
+                        self._take_usage(info.total_token_usage)
+        elif type == "thread_rolled_back":
+            number = _count.decode(data).payload.num_turns
+            self._take_count(Kind.ROLLED_BACK, offset, data, number, "num_turns")
+        elif type == "items_removed":
+            number = _count.decode(data).payload.num_items
+            self._take_count(Kind.REMOVED, offset, data, number, "num_items")
+
+    def _take_count(self, kind: Kind, offset: int, data: bytes, number: int | None, name: str) -> None:
+        if number is None or number < 0:
+            raise Malformed(f"{name} must be an unsigned integer")
+        newer = self.marks[-1].seq if self.marks else self._closed_at
+        mark = self._mark(kind, offset, len(data))
+        mark.number = min(number, _MOST)
+        mark.followed = newer < self.seq - 1
+        if kind is Kind.ROLLED_BACK:
+            self.debt += mark.number
+
+    def _take_usage(self, totals: Raw | UnsetType) -> None:
+        if totals is not UNSET and bytes(memoryview(totals)[:1]) == b"{":
+            self.usage = (self.seq, totals.copy())
+
+    def _take_context(self, data: bytes, offset: int) -> None:
+        context = _context.decode(data).payload
+        mark = self._mark(Kind.CONTEXT, offset, len(data))
+        mark.text, mark.key = context.model, text_of(context.turn_id)
+
+    def _take_compacted(self, data: bytes, offset: int) -> None:
+        compacted = _compacted.decode(data).payload
+        has_replacement = compacted.replacement_history is not None
+        if not has_replacement and text_of(compacted.message) is None:
+            raise Malformed("a compacted needs a replacement_history or a message")
+        mark = self._mark(Kind.COMPACTED, offset, len(data))
+        mark.number = int(has_replacement)
+        if self._holds():
+            mark.data = data
+        if self.usage is None:
+            with contextlib.suppress(msgspec.ValidationError):
+                usage = _compacted_usage.decode(data).payload.record
+                if usage is not None:
+                    self._take_usage(usage.thread_token_usage)
+        self.shadow = self.shadow or (has_replacement and self.debt == 0)
+
+    def _take_world(self, data: bytes, offset: int) -> None:
+        world = _world.decode(data).payload
+        if bytes(memoryview(world.state)[:1]) != b"{":
+            raise Malformed("a world_state needs an object as its state")
+        mark = self._mark(Kind.WORLD, offset, len(data))
+        mark.number = int(world.full)
+        if self.wants_world and not self.shadow:
+            mark.data = data
+
+    def _take_token_usage(self, data: bytes, offset: int) -> None:
+        if self.usage is None:
+            self._take_usage(_token_usage.decode(data).payload.thread_token_usage)
+
+    def _take_agent(self, data: bytes, offset: int) -> None:
+        _payload_object.decode(data)
+        self._take_boundary(data, offset, key="agent")
+
+
+
+class _Object(msgspec.Struct, frozen=True, gc=False):
+    payload: r.Agent
+
+
+_payload_object = msgspec.json.Decoder(_Object)
+
+_LIFECYCLE = {
+    "task_started": Kind.STARTED,
+    "turn_started": Kind.STARTED,
+    "task_complete": Kind.ENDED,
+    "turn_complete": Kind.ENDED,
+    "turn_aborted": Kind.ABORTED,
+    "user_message": Kind.ANNOUNCED,
+}
+_KINDS = {
+    "turn_context": Gatherer._take_context,
+    "compacted": Gatherer._take_compacted,
+    "world_state": Gatherer._take_world,
+    "token_usage_record": Gatherer._take_token_usage,
+    "inter_agent_communication": Gatherer._take_agent,
+}
+_NO_ITEM = frozenset({None, "session_meta", "record_type"})

@@ -1,0 +1,156 @@
+"""The model-visible items, undecoded until they are touched.
+
+An entry is the bytes of the line that recorded the item, or (`Raw`) the item's own JSON. Numbers of any length and key
+order survive, as nothing is decoded and encoded again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias, overload
+
+import msgspec
+from msgspec import UNSET, Raw
+
+from rollout.core import records as r
+from rollout.core.codec import decode_value, payload_of, text_of
+from rollout.core.context import is_contextual, texts_of
+from rollout.core.truncation import cut_texts
+from rollout.limits import BYTES_PER_TOKEN, LEGACY_COMPACTION_USER_TOKENS
+
+Item: TypeAlias = dict[str, Any]
+Entry: TypeAlias = bytes | Raw
+
+NO_SUMMARY = "(no summary available)"
+
+
+class History(Sequence[Item]):
+    """Items, oldest first; each decodes when touched, anew each time.
+
+    `raw(i)` gives the item's JSON as it was recorded. Equal to any sequence of equal items.
+    """
+
+    __slots__ = ("_entries",)
+
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        self._entries = entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @overload
+    def __getitem__(self, index: int) -> Item: ...
+    @overload
+    def __getitem__(self, index: slice) -> History: ...
+    def __getitem__(self, index: int | slice) -> Item | History:
+        if isinstance(index, slice):
+            return History(self._entries[index])
+        item: Item = decode_value(raw_item(self._entries[index]))
+        return item
+
+    def __iter__(self) -> Iterator[Item]:
+        for entry in self._entries:
+            yield decode_value(raw_item(entry))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str | bytes) or not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(a == b for a, b in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]  # equal to lists, so as unhashable as they are
+
+    def __repr__(self) -> str:
+        return f"<History of {len(self)} items>"
+
+    def raw(self, index: int) -> bytes:
+        """The JSON of one item, byte for byte as it was recorded."""
+        return bytes(raw_item(self._entries[index]))
+
+
+def raw_item(entry: Entry) -> Raw:
+    """The item of an entry, without copying."""
+    return entry if isinstance(entry, Raw) else payload_of(entry)
+
+
+def agent_item(line: bytes) -> Raw:
+    """An instruction from another agent as the item that the model is shown."""
+    agent = msgspec.json.decode(line, type=_AgentLine).payload
+    content = text_of(agent.content) or ""
+    item: dict[str, object] = {"type": "agent_message"}
+    if agent.author is not UNSET:
+        item["author"] = agent.author
+    if agent.recipient is not UNSET:
+        item["recipient"] = agent.recipient
+    item["content"] = [{"type": "input_text", "text": content}]
+    return Raw(msgspec.json.encode(item))
+
+
+class _AgentLine(msgspec.Struct):
+    payload: r.Agent
+
+
+def replacement_entries(line: bytes) -> list[Entry]:
+    """The visible items of a compaction's replacement_history; malformed ones are left out."""
+    items = msgspec.json.decode(line, type=_CompactedLine).payload.replacement_history or []
+    kept = [item for item in items if _is_visible_item(item)]
+    total = sum(len(memoryview(item)) for item in kept)
+    # A raw item pins its whole line: let go of the line where most of it is something else.
+    return [item.copy() for item in kept] if total < len(line) // 2 else list(kept)
+
+
+class _CompactedLine(msgspec.Struct):
+    payload: r.Compacted
+
+
+def _is_visible_item(item: Raw) -> bool:
+    try:
+        head = msgspec.json.decode(item, type=r.Head)
+    except msgspec.ValidationError:
+        return False
+    return head.type is not None and r.is_visible(head.type, head.role)
+
+
+def plain_user_message(texts: Sequence[str]) -> Raw:
+    """A message of role user with these text parts."""
+    parts = [{"type": "input_text", "text": text} for text in texts]
+    return Raw(msgspec.json.encode({"type": "message", "role": "user", "content": parts}))
+
+
+def user_texts(entry: Entry) -> list[str] | None:
+    """What an old compaction keeps of an entry (S3): a user's texts, None for anything but a user's message."""
+    item = raw_item(entry)
+    head = msgspec.json.decode(item, type=r.Head)
+    if head.type != "message" or head.role != "user":
+        return None
+    texts = texts_of(item)
+    if texts is not None and is_contextual("user", texts):
+        return None
+    return [""] if not texts and _has_content(item) else texts or []
+
+
+def _has_content(item: Raw) -> bool:
+    return bool(decode_value(item).get("content"))
+
+
+def compact_as_of_old(entries: Sequence[Entry | None], line: bytes) -> list[Entry | None]:
+    """What a compaction without replacement_history leaves of the history before it (S3).
+
+    None stands for an item that is no user's message and whose bytes were not kept.
+    """
+    budget = LEGACY_COMPACTION_USER_TOKENS
+    chosen: list[Entry | None] = []
+    for entry in reversed(entries):
+        if budget <= 0:
+            break
+        texts = None if entry is None else user_texts(entry)
+        if texts is None:
+            continue
+        tokens = -(-sum(len(text.encode()) for text in texts) // BYTES_PER_TOKEN)
+        if tokens > budget:
+            texts = cut_texts(texts, budget * BYTES_PER_TOKEN, "tokens")
+        chosen.append(plain_user_message(texts))
+        budget -= tokens
+    chosen.reverse()
+    message = text_of(msgspec.json.decode(line, type=_CompactedLine).payload.message)
+    chosen.append(plain_user_message([message or NO_SUMMARY]))
+    return chosen

@@ -1,0 +1,172 @@
+"""S6: the history made sendable.
+
+A call without its output gets the output `aborted` right behind it, an output without its call goes; images become a
+short text where the model reads none; keys that only programs read go; long tool outputs are cut in the middle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rollout.core.context import DEVELOPER_OPENINGS
+from rollout.core.history import Item
+from rollout.core.records import HIDDEN_ITEM_TYPES
+from rollout.core.truncation import Truncation, cut_text
+
+IMAGE_OMITTED = "image content omitted because you do not support image input"
+ABORTED = "aborted"
+
+PROGRAM_KEYS = frozenset({"metadata", "internal_chat_message_metadata_passthrough"})
+"""Keys of an item that are never sent."""
+
+_OUTPUT_OF = {
+    "function_call": "function_call_output",
+    "local_shell_call": "function_call_output",
+    "custom_tool_call": "custom_tool_call_output",
+    "tool_search_call": "tool_search_output",
+}
+_OUTPUTS = frozenset(_OUTPUT_OF.values())
+
+
+def make_prompt(
+    history: Iterable[Item],
+    *,
+    images: bool = True,
+    truncation: Truncation | None = None,
+    fresh_context: Sequence[Item] | None = None,
+) -> list[Item]:
+    """The items to send, new objects, oldest first.
+
+    `images`: whether the model reads images. `truncation`: the most that one tool output may take (None: uncut).
+    `fresh_context`: developer messages that stand in for the program's old ones (given after a compaction).
+    """
+    items = [_strip(item) for item in history if item.get("type") not in HIDDEN_ITEM_TYPES]
+    items = _pair(items)
+    if fresh_context is not None:
+        items = _refresh(items, fresh_context)
+    if not images:
+        items = [_without_images(item) for item in items]
+    if truncation is not None:
+        items = [_cut(item, truncation) for item in items]
+    return items
+
+
+def _strip(item: Item) -> Item:
+    return {key: value for key, value in item.items() if key not in PROGRAM_KEYS}
+
+
+def _call_id(item: Item) -> str | None:
+    call_id = item.get("call_id")
+    if call_id is None and item.get("type") == "local_shell_call":
+        call_id = item.get("id")  # early shell calls have only an id, which their outputs name
+    return call_id if isinstance(call_id, str) else None
+
+
+def _pair(items: Sequence[Item]) -> list[Item]:
+    calls: set[tuple[str, str]] = set()
+    outputs: set[tuple[str, str]] = set()
+    for item in items:
+        kind, call_id = item.get("type"), _call_id(item)
+        if call_id is None or not isinstance(kind, str):
+            continue
+        if kind in _OUTPUT_OF:
+            calls.add((_OUTPUT_OF[kind], call_id))
+        elif kind in _OUTPUTS:
+            outputs.add((kind, call_id))
+    paired: list[Item] = []
+    for item in items:
+        kind, call_id = item.get("type"), _call_id(item)
+        if kind in _OUTPUTS and not _belongs(item, calls):
+            continue
+        paired.append(item)
+        if isinstance(kind, str) and kind in _OUTPUT_OF and call_id is not None:
+            wanted = (_OUTPUT_OF[kind], call_id)
+            if wanted not in outputs:
+                outputs.add(wanted)
+                paired.append(_aborted(*wanted))
+    return paired
+
+
+def _belongs(item: Item, calls: set[tuple[str, str]]) -> bool:
+    call_id = _call_id(item)
+    if call_id is None:  # a search that the server made itself has an output and no call
+        return item["type"] == "tool_search_output" and item.get("execution") == "server"
+    return (item["type"], call_id) in calls or (
+        item["type"] == "tool_search_output" and item.get("execution") == "server"
+    )
+
+
+def _aborted(kind: str, call_id: str) -> Item:
+    if kind == "tool_search_output":
+        return {"type": kind, "call_id": call_id, "status": "completed", "execution": "client", "tools": []}
+    return {"type": kind, "call_id": call_id, "output": ABORTED}
+
+
+def _refresh(items: Sequence[Item], fresh: Sequence[Item]) -> list[Item]:
+    """Old developer messages of the program go; the fresh ones stand where the first of them stood."""
+    kept: list[Item] = []
+    at: int | None = None
+    for item in items:
+        if _is_program_message(item):
+            at = len(kept) if at is None else at
+        else:
+            kept.append(item)
+    at = 0 if at is None else at
+    return [*kept[:at], *fresh, *kept[at:]]
+
+
+def _is_program_message(item: Item) -> bool:
+    if item.get("type") != "message" or item.get("role") != "developer":
+        return False
+    content = item.get("content")
+    parts = content if isinstance(content, list) else [{"text": content}]
+    texts = [part.get("text") for part in parts if isinstance(part, dict)]
+    return any(isinstance(text, str) and text.lstrip().lower().startswith(DEVELOPER_OPENINGS) for text in texts)
+
+
+def _without_images(item: Item) -> Item:
+    if item.get("type") == "image_generation_call" and item.get("result"):
+        return {**item, "result": ""}
+    changed = dict(item)
+    for key in ("content", "output"):
+        value = changed.get(key)
+        if isinstance(value, list):
+            changed[key] = [_without_image(part) for part in value]
+    return changed
+
+
+def _without_image(part: Any) -> Any:
+    if isinstance(part, dict) and part.get("type") == "input_image":
+        return {"type": "input_text", "text": IMAGE_OMITTED}
+    return part
+
+
+def _cut(item: Item, truncation: Truncation) -> Item:
+    if item.get("type") not in _OUTPUTS:
+        return item
+    output = item.get("output")
+    if isinstance(output, str):
+        return {**item, "output": cut_text(output, truncation.budget_bytes, truncation.mode)}
+    if isinstance(output, list):
+        return {**item, "output": _cut_parts(output, truncation)}
+    return item
+
+
+def _cut_parts(parts: Sequence[Any], truncation: Truncation) -> list[Any]:
+    """Texts share the budget in their order; images stay; texts for which nothing is left are counted."""
+    left, kept, omitted = truncation.budget_bytes, [], 0
+    for part in parts:
+        text = part.get("text") if isinstance(part, dict) else None
+        if not isinstance(text, str):
+            kept.append(part)
+            continue
+        if left <= 0:
+            omitted += 1
+            continue
+        size = len(text.encode("utf-8", "surrogatepass"))
+        kept.append(part if size <= left else {**part, "text": cut_text(text, left, truncation.mode)})
+        left -= size
+    if omitted:
+        kept.append({"type": "input_text", "text": f"[omitted {omitted} text items ...]"})
+    return kept

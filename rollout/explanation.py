@@ -1,0 +1,78 @@
+"""`explain`: why the model sees a line, or does not."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+
+from rollout import ids
+from rollout.core import explain
+from rollout.core.gather import Gatherer
+from rollout.core.reconstruct import Reconstruction
+from rollout.storage.origin import Origin
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Explained:
+    """One line (a line that holds several records gives several of these).
+
+    `status` is one of visible, replaced (by the compaction in line `by`), rolled_back (by the marker in line `by`), removed (by the
+    items_removed in line `by`), metadata, event, damaged (`reason`), blank. `inherited` is the thread id of the base
+    that the line lies in, None for the file's own lines; `path` is the file that it lies in.
+    """
+
+    line: int
+    offset: int
+    status: str
+    turn_id: str | None
+    by: int | None
+    by_offset: int | None
+    by_inherited: str | None
+    reason: str | None
+    inherited: str | None
+    path: str | None
+
+
+class Explanation:
+    """The lines of a whole lineage, oldest first; iterate as often as you like."""
+
+    def __init__(self, origin: Origin, progress: Callable[[int, int], None] | None = None) -> None:
+        self._verdicts = explain.Verdicts()
+        with origin.opened() as lineage:
+            answer = Reconstruction(
+                lineage,
+                limits=origin.limits,
+                gatherer=Gatherer(wants_items=False, traces=True),
+                observer=self._verdicts,
+                progress=progress,
+            ).run()
+            self._segments = [(segment.thread, segment.path) for segment in lineage.segments]
+            self.damage = tuple(lineage.damage())
+            """What is wrong with the files themselves: missing bases, sealed frames."""
+        self._counts = answer.line_counts
+
+    def __len__(self) -> int:
+        return len(self._verdicts)
+
+    def __iter__(self) -> Iterator[Explained]:
+        turns = [
+            span.turn_id or ids.derived_turn_id(self._segments[segment][0], span.opening.offset)
+            for span, segment in self._verdicts.turns
+        ]
+        for verdict in self._verdicts:
+            segment, by = verdict.segment, verdict.by
+            yield Explained(
+                line=self._line(segment, verdict.newlines),
+                offset=verdict.offset,
+                status=verdict.status,
+                turn_id=turns[verdict.turn] if verdict.turn >= 0 else None,
+                by=None if by is None else self._line(by[0], by[2]),
+                by_offset=None if by is None else by[1],
+                by_inherited=None if by is None or by[0] == 0 else self._segments[by[0]][0],
+                reason=verdict.reason,
+                inherited=self._segments[segment][0] if segment > 0 else None,
+                path=self._segments[segment][1],
+            )
+
+    def _line(self, segment: int, newlines: int) -> int:
+        return (self._counts[segment] or 0) - newlines + 1

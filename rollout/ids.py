@@ -1,0 +1,79 @@
+"""Identifiers: where they come from and what they look like.
+
+A thread id and a turn id are UUIDs of version 7 (RFC 9562) when this project makes them; foreign ids are any string.
+File names are made here and nowhere else, from ids and a time, never from data.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+import threading
+import uuid
+from typing import NewType
+
+ThreadId = NewType("ThreadId", str)
+TurnId = NewType("TurnId", str)
+
+_NAMESPACE = uuid.UUID("6f1c7d0e-52a8-5b0e-9d3f-2b1f0c9a7e11")
+_UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_NAME = re.compile(
+    rf"rollout-(?P<time>\d{{4}}-\d\d-\d\dT\d\d-\d\d-\d\d)-(?P<thread>{_UUID})(?:_(?P<part>{_UUID}))?\.jsonl(?P<sealed>\.zst)?"
+)
+
+
+class Uuid7:
+    """Makes UUIDs of version 7 that grow strictly within one process; `random_bytes(n)` gives the rest.
+
+    48 bits of Unix milliseconds, 12 bits of counter, 62 bits of randomness: unique over processes and resumes by the randomness.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._last = (0, 0)
+
+    def make(self, unix_ms: int, randomness: bytes) -> str:
+        """A new id for the time `unix_ms`; `randomness` is at least 10 bytes. A clock that goes back does not reorder ids."""
+        bits = int.from_bytes(randomness[:10], "big")
+        with self._lock:
+            ms, counter = self._last
+            if unix_ms > ms:
+                ms, counter = unix_ms, bits >> 69  # 11 of 12 counter bits random: room to count up
+            else:
+                counter += 1
+                if counter > 0xFFF:
+                    ms, counter = ms + 1, 0
+            self._last = (ms, counter)
+        value = (ms & (1 << 48) - 1) << 80 | 0x7 << 76 | counter << 64 | 0b10 << 62 | bits & (1 << 62) - 1
+        return str(uuid.UUID(int=value))
+
+
+def derived_turn_id(thread: str, offset: int) -> TurnId:
+    """The id of an implicit turn (S1): a version 5 UUID of the thread and the byte offset of its boundary."""
+    return TurnId(str(uuid.uuid5(_NAMESPACE, f"{thread}:{offset}")))
+
+
+def file_name(thread: ThreadId, created: datetime.datetime, *, part: str | None = None, sealed: bool = False) -> str:
+    """`rollout-<time>-<thread>.jsonl`; with `part`, the file of a revert."""
+    suffix = "" if part is None else f"_{part}"
+    name = f"rollout-{created:%Y-%m-%dT%H-%M-%S}-{thread}{suffix}.jsonl{'.zst' if sealed else ''}"
+    if _NAME.fullmatch(name) is None:
+        raise ValueError(f"not an id for a file name: {thread!r}")
+    return name
+
+
+class NameParts:
+    """What a rollout's file name says: `time` (text, as in the name), `thread`, `part` (of a revert, or None), `sealed`."""
+
+    __slots__ = ("part", "sealed", "thread", "time")
+
+    def __init__(self, time: str, thread: ThreadId, part: str | None, sealed: bool) -> None:
+        self.time, self.thread, self.part, self.sealed = time, thread, part, sealed
+
+
+def parse_file_name(name: str) -> NameParts | None:
+    """The parts of a rollout's file name, or None if it is not one."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return None
+    return NameParts(found["time"], ThreadId(found["thread"]), found["part"], found["sealed"] is not None)

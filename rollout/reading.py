@@ -1,0 +1,56 @@
+"""Read any rollout: `reconstruct`, `records`, `explain`, `verify`.
+
+A *source* is a path, bytes-like data, a thread id or the beginning of one, or `-1`, `-2`, … for the newest threads of
+the home. Plain and sealed files are read alike, and never written. Every function takes `home` (else $ROLLOUT_HOME,
+$CODEX_HOME, ~/.codex) and `limits`; where the work can be long, `progress(bytes_done, bytes_total)` is called on the way.
+SourceError (NotFound, Ambiguous, NotARollout) if there is nothing to read; damage in the data is never an exception.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterator
+
+from rollout.core.reconstruct import Reconstruction
+from rollout.explanation import Explanation
+from rollout.limits import DEFAULT, Limits
+from rollout.record import Record, read_records
+from rollout.report import Report, examine
+from rollout.state import State
+from rollout.storage.origin import AnySource, find
+
+Home = str | os.PathLike[str] | None
+Progress = Callable[[int, int], None]
+
+
+def reconstruct(
+    source: AnySource, *, home: Home = None, limits: Limits = DEFAULT, progress: Progress | None = None
+) -> State:
+    """The state to go on from (S1 to S5), read newest line first and no further than the answer needs."""
+    origin = find(source, home, limits)
+    with origin.opened() as lineage:
+        answer = Reconstruction(lineage, limits=limits, progress=progress).run()
+        damage = [*answer.damage, *lineage.damage()]
+        return State(dataclasses.replace(origin, size=lineage.end), answer, lineage.bytes_read, damage)
+
+
+def records(source: AnySource, *, home: Home = None, limits: Limits = DEFAULT) -> Iterator[Record]:
+    """Every record of one file (its bases not included), oldest first and lossless: all `raw` joined are the file."""
+    origin = find(source, home, limits)
+    with origin.opened() as lineage:
+        yield from read_records(lineage.opened[0].source, lineage.end, limits)
+
+
+def explain(
+    source: AnySource, *, home: Home = None, limits: Limits = DEFAULT, progress: Progress | None = None
+) -> Explanation:
+    """For each line of the file and its bases, whether the model sees it, and why not. Reads everything."""
+    return Explanation(find(source, home, limits), progress)
+
+
+def verify(
+    source: AnySource, *, home: Home = None, limits: Limits = DEFAULT, progress: Progress | None = None
+) -> Report:
+    """All damage of one file, and whether its bases are there. Reads everything."""
+    return examine(find(source, home, limits), progress)

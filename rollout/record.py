@@ -1,0 +1,107 @@
+"""Every record of a file, forward and lossless.
+
+Joining the `raw` of all records gives the file back, byte for byte: blank lines, damaged bytes and lines beyond the
+limit come as `damaged` or `blank` records of their own.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+from rollout.core import codec, lines
+from rollout.core import records as r
+from rollout.limits import DEFAULT, Limits
+
+DAMAGED = "damaged"
+BLANK = "blank"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Record:
+    """One record, with the bytes of the file that hold it.
+
+    `type` is the line's own (`session_meta`, `response_item`, … any unknown one), `record_type` for the state lines of
+    2025, `damaged` (then `reason` says why) or `blank`. A bare item of 2025 has the type `response_item`.
+    `raw` holds the record's bytes and everything up to the next one, its line end included.
+    """
+
+    type: str
+    kind: str | None
+    """The payload's own type, of an event or an item."""
+    line: int
+    offset: int
+    raw: bytes
+    reason: str | None = None
+    data: bytes = dataclasses.field(default=b"", repr=False, compare=False)
+    """The record's JSON alone; empty for damaged and blank ones."""
+    envelope: r.Envelope = dataclasses.field(default=r.Envelope(), repr=False, compare=False)
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether the bytes are no record."""
+        return self.type == DAMAGED
+
+    @property
+    def payload(self) -> Any:
+        """The payload, decoded anew; None for damaged and blank ones."""
+        return codec.decode_value(codec.payload_of(self.data)) if self.data else None
+
+    @property
+    def value(self) -> Any:
+        """The whole line as a JSON value; None for damaged and blank ones."""
+        return codec.decode_value(self.data) if self.data else None
+
+
+def read_records(source: lines.Source, end: int | None = None, limits: Limits = DEFAULT) -> Iterator[Record]:
+    """The records of one file, its bases not included, oldest first."""
+    line = 1
+    for block in lines.forward(source, 0, end, limits):
+        if not isinstance(block, lines.Batch):
+            yield from _bulk(block, source, line, limits)
+            line += isinstance(block, lines.Oversize)
+            continue
+        offset = block.offset
+        found, envelopes = codec.decode_batch(block.body, limits.depth)
+        last = len(found) - 1
+        for i, (data, envelope) in enumerate(zip(found, envelopes, strict=True)):
+            raw = data if i == last else data + b"\n"
+            if envelope is not None:
+                yield _record(envelope, line, offset, raw, data)
+            elif raw:
+                yield from _odd(data, raw, line, offset, limits)
+            offset += len(raw)
+            line += i != last
+
+
+def _bulk(block: lines.Oversize | lines.Gap, source: lines.Source, line: int, limits: Limits) -> Iterator[Record]:
+    is_gap = isinstance(block, lines.Gap)
+    reason = None if is_gap else f"longer than the limit of {limits.line_bytes} bytes"
+    step = max(1, limits.chunk_bytes)
+    for offset in range(block.offset, block.offset + block.n, step):
+        raw = source.read_at(offset, min(step, block.offset + block.n - offset))
+        yield Record(BLANK if is_gap else DAMAGED, None, line, offset, raw, reason)
+
+
+def _odd(data: bytes, raw: bytes, line: int, offset: int, limits: Limits) -> Iterator[Record]:
+    pieces = list(codec.split(data, limits.depth))
+    if not pieces:
+        yield Record(BLANK, None, line, offset, raw)
+        return
+    begins = [0, *(piece.offset for piece in pieces[1:]), len(raw)]
+    for i, piece in enumerate(pieces):
+        part = raw[begins[i] : begins[i + 1]]
+        if piece.envelope is None:
+            yield Record(DAMAGED, piece.kind, line, offset + begins[i], part, piece.reason)
+        else:
+            yield _record(piece.envelope, line, offset + begins[i], part, piece.data)
+
+
+def _record(envelope: r.Envelope, line: int, offset: int, raw: bytes, data: bytes) -> Record:
+    payload, type, kind = envelope.payload, envelope.type or DAMAGED, None
+    if isinstance(payload, r.Head):
+        kind = payload.type
+    elif payload is not None and type not in ("session_meta", "record_type"):
+        type, kind = "response_item", type
+    return Record(type, kind, line, offset, raw, None, data, envelope)

@@ -1,0 +1,153 @@
+"""`verify`: everything that is wrong or odd in a file, and whether its bases are there."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+import msgspec
+
+from rollout.core import records as r
+from rollout.core.gather import Gatherer
+from rollout.record import BLANK, Record, read_records
+from rollout.storage.origin import Origin
+
+_MOST_NOTES = 10_000
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Note:
+    """Something odd that costs no record: kind is one of recovered, malformed, doubled, reused_id, ordinal, end, meta."""
+
+    line: int
+    offset: int
+    kind: str
+    reason: str
+    remedy: str | None = None
+    path: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Report:
+    """What `verify` found. `ok`: no damage (notes may be there)."""
+
+    path: str | None
+    lines: int
+    records: int
+    damage: tuple[r.Damage, ...]
+    notes: tuple[Note, ...]
+    damaged_lines: int
+    """Lines that hold damaged bytes, plus one for each base that is missing."""
+
+    @property
+    def ok(self) -> bool:
+        return not self.damage
+
+
+class _Ordinal(msgspec.Struct):
+    ordinal: int | None = None
+
+
+class _TurnId(msgspec.Struct):
+    turn_id: str | None = None
+
+
+class _Examiner:
+    """Collects notes over the records of one file."""
+
+    def __init__(self, path: str | None) -> None:
+        self.path = path
+        self.notes: list[Note] = []
+        self.damage: list[r.Damage] = []
+        self.damaged_lines: set[int] = set()
+        self.records = 0
+        self.lines = 0
+        self._gather = Gatherer(wants_items=False, traces=True)
+        self._before: Record | None = None
+        self._ordinal: int | None = None
+        self._turn_ids: set[str] = set()
+        self._has_meta = False
+
+    def see(self, record: Record) -> None:
+        self.lines = record.line
+        if record.type == BLANK:
+            return
+        if record.is_damaged:
+            self.damaged_lines.add(record.line)
+            self.damage.append(
+                r.Damage(record.line, record.offset, record.reason or "damaged", record.kind or "oversize", self.path)
+            )
+        else:
+            self.records += 1
+            self._see_record(record)
+        self._before = record
+
+    def _note(self, record: Record, kind: str, reason: str, remedy: str | None = None) -> None:
+        if len(self.notes) < _MOST_NOTES:
+            self.notes.append(Note(record.line, record.offset, kind, reason, remedy, self.path))
+
+    def _see_record(self, record: Record) -> None:
+        before = self._before
+        if before is not None and before.line == record.line:
+            reason = "a whole record stands behind other bytes in the same line"
+            self._note(record, "recovered", reason, "`rollout repair` gives it a line of its own")
+        if before is not None and before.data == record.data:
+            self._note(record, "doubled", "the same line as the one before")
+        if record.type == "session_meta":
+            if not self._has_meta and self.records > 1:
+                self._note(record, "meta", "the session_meta is not the first record")
+            self._has_meta = True
+        why = self._gather.check(record.data, record.envelope)
+        if why is not None:
+            self._note(record, "malformed", why, "it has no effect; nothing else is lost")
+        if record.kind in ("task_started", "turn_started"):
+            self._see_turn(record)
+        self._see_ordinal(record)
+
+    def _see_turn(self, record: Record) -> None:
+        try:
+            turn_id = msgspec.convert(record.payload, _TurnId).turn_id
+        except msgspec.ValidationError:
+            return
+        if turn_id is not None and turn_id in self._turn_ids:
+            self._note(record, "reused_id", f"turn id {turn_id:.80} was used before")
+        if turn_id is not None:
+            self._turn_ids.add(turn_id)
+
+    def _see_ordinal(self, record: Record) -> None:
+        try:
+            ordinal = msgspec.json.decode(record.data, type=_Ordinal).ordinal
+        except msgspec.ValidationError:
+            return
+        if ordinal is None:
+            return
+        if self._ordinal is not None and ordinal != self._ordinal + 1:
+            self._note(record, "ordinal", f"ordinal {ordinal} follows {self._ordinal}")
+        self._ordinal = ordinal
+
+
+def examine(origin: Origin, progress: Callable[[int, int], None] | None = None) -> Report:
+    """Read a whole file and look for its bases."""
+    with origin.opened() as lineage:
+        first = lineage.opened[0]
+        examiner = _Examiner(None if first.path is None else str(first.path))
+        record = None
+        for record in read_records(first.source, lineage.end, origin.limits):
+            examiner.see(record)
+            if progress is not None:
+                progress(record.offset + len(record.raw), lineage.end)
+        if record is not None and not record.is_damaged and record.type != BLANK and not record.raw.endswith(b"\n"):
+            examiner.notes.append(
+                Note(record.line, record.offset, "end", "the last record has no line end", None, examiner.path)
+            )
+        for _ in lineage:
+            pass
+        files = lineage.damage()
+    return Report(
+        path=examiner.path,
+        lines=examiner.lines,
+        records=examiner.records,
+        damage=(*examiner.damage, *files),
+        notes=tuple(examiner.notes),
+        damaged_lines=len(examiner.damaged_lines) + len(files),
+    )

@@ -1,0 +1,69 @@
+"""What a reference names: a path, bytes, a thread id, a position; and how it is opened, again and again.
+
+A state that was read can be asked for more later (its turns, say): that reads the same bytes again, up to where the
+file ended the first time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+from rollout.errors import NotFound, UsageError
+from rollout.limits import DEFAULT, Limits
+from rollout.storage import home as homes
+from rollout.storage.source import Lineage, open_bytes, open_path
+
+AnySource: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | int"
+"""A path, bytes-like data, a thread id or the beginning of one, or -1, -2, … for the newest threads of the home."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Origin:
+    """A rollout that can be opened: `data`, or the file at `path`, of which the first `size` text bytes count."""
+
+    data: bytes | bytearray | memoryview | None
+    path: Path | None
+    home: Path | None
+    limits: Limits = DEFAULT
+    size: int | None = None
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[Lineage]:
+        """The lineage, its newest file open; all files are closed behind it. SourceError."""
+        if self.path is None:
+            first = open_bytes(self.data or b"", limits=self.limits)
+        else:
+            first = open_path(self.path, limits=self.limits)
+        lineage = Lineage(first, home=self.home, limits=self.limits, end=self.size)
+        try:
+            yield lineage
+        finally:
+            lineage.close()
+
+
+def find(source: AnySource, home: str | os.PathLike[str] | None = None, limits: Limits = DEFAULT) -> Origin:
+    """What `source` names. NotFound, Ambiguous, UsageError; the file itself is not opened yet."""
+    base = None if home is None else Path(home).expanduser()
+    if isinstance(source, bytes | bytearray | memoryview):
+        return Origin(source, None, base, limits)
+    path = locate(source, base)
+    return Origin(None, path, base or homes.home_of(path) or homes.default_home(), limits)
+
+
+def locate(source: str | os.PathLike[str] | int, home: Path | None = None) -> Path:
+    """The path that a reference names. A file of that name counts before an id."""
+    if isinstance(source, bool) or not isinstance(source, str | os.PathLike | int):
+        raise UsageError(f"not a rollout: {type(source).__name__}", remedy="give a path, bytes, a thread id or -1")
+    text = str(source) if isinstance(source, int) else os.fspath(source)
+    if not text or "\0" in text:
+        raise UsageError("an empty path, or one with a NUL", remedy="give a path, a thread id or -1")
+    if isinstance(source, os.PathLike) or os.path.lexists(text):
+        return Path(text)
+    if os.sep in text or text.endswith((".jsonl", ".zst")):
+        raise NotFound("no such file", path=text, remedy="check the path, or give a thread id or -1")
+    return homes.resolve(home or homes.default_home(), text)
