@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
+
+import msgspec
 
 from rollout import ids
 from rollout.core import explain
@@ -12,13 +13,12 @@ from rollout.core.reconstruct import Reconstruction
 from rollout.storage.origin import Origin
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Explained:
+class Explained(msgspec.Struct, frozen=True, gc=False):
     """One line (a line that holds several records gives several of these).
 
-    `status` is one of visible, replaced (by the compaction in line `by`), rolled_back (by the marker in line `by`), removed (by the
-    items_removed in line `by`), metadata, event, damaged (`reason`), blank. `inherited` is the thread id of the base
-    that the line lies in, None for the file's own lines; `path` is the file that it lies in.
+    `status` is one of visible, replaced (by the compaction in line `by`), rolled_back (by the marker in line `by`),
+    removed (by the items_removed in line `by`), metadata, event, damaged (`reason`), blank. `inherited` is the thread id
+    of the base that the line lies in, None for the file's own lines; `path` is the file that it lies in.
     """
 
     line: int
@@ -42,7 +42,7 @@ class Explanation:
             answer = Reconstruction(
                 lineage,
                 limits=origin.limits,
-                gatherer=Gatherer(wants_items=False, traces=True),
+                gatherer=Gatherer(wants_items=False, traces=True, limits=origin.limits),
                 observer=self._verdicts,
                 progress=progress,
             ).run()
@@ -59,19 +59,19 @@ class Explanation:
             span.turn_id or ids.derived_turn_id(self._segments[segment][0], span.opening.offset)
             for span, segment in self._verdicts.turns
         ]
-        for verdict in self._verdicts:
-            segment, by = verdict.segment, verdict.by
+        for stay, offset, newlines, status, by in self._verdicts:
+            segment = stay.segment
             yield Explained(
-                line=self._line(segment, verdict.newlines),
-                offset=verdict.offset,
-                status=verdict.status,
-                turn_id=turns[verdict.turn] if verdict.turn >= 0 else None,
-                by=None if by is None else self._line(by[0], by[2]),
-                by_offset=None if by is None else by[1],
-                by_inherited=None if by is None or by[0] == 0 else self._segments[by[0]][0],
-                reason=verdict.reason,
-                inherited=self._segments[segment][0] if segment > 0 else None,
-                path=self._segments[segment][1],
+                self._line(segment, newlines),
+                offset,
+                status,
+                turns[stay.turn] if stay.turn >= 0 else None,
+                None if by is None else self._line(by[0], by[2]),
+                None if by is None else by[1],
+                None if by is None or by[0] == 0 else self._segments[by[0]][0],
+                stay.reason,
+                self._segments[segment][0] if segment > 0 else None,
+                self._segments[segment][1],
             )
 
     def _line(self, segment: int, newlines: int) -> int:

@@ -25,8 +25,8 @@ class Limits:
     """Later reads."""
     head_bytes: int = MIB
     """How far from the start of a file the session meta is looked for."""
-    frame_bytes: int = 256 * MIB
-    """Largest unpacked frame of a sealed file that is kept in memory at once; larger ones are streamed."""
+    frame_bytes: int = 8 * MIB
+    """Largest unpacked frame of a sealed file that is held in memory; a larger one goes through a temporary file."""
     expansion: int = 1000
     """How many times larger than its packed bytes (plus 1 MiB) the text of a sealed frame may be."""
     lineage_depth: int = 1000
@@ -39,3 +39,6 @@ LEGACY_COMPACTION_USER_TOKENS = 20_000
 """S3: what an old compaction keeps of the users' texts."""
 BYTES_PER_TOKEN = 4
 """The estimate that Codex and this project cut texts by."""
+
+TURN_TEXT_CHARACTERS = 1000
+"""How much of a user's text a turn tells of itself."""

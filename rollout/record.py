@@ -63,9 +63,10 @@ def read_records(source: lines.Source, end: int | None = None, limits: Limits = 
             line += isinstance(block, lines.Oversize)
             continue
         offset = block.offset
-        found, envelopes = codec.decode_batch(block.body, limits.depth)
+        found = block.lines
         last = len(found) - 1
-        for i, (data, envelope) in enumerate(zip(found, envelopes, strict=True)):
+        for i, data in enumerate(found):
+            envelope = codec.decode_plain(data, limits.depth)
             raw = data if i == last else data + b"\n"
             if envelope is not None:
                 yield _record(envelope, line, offset, raw, data)

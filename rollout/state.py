@@ -15,7 +15,7 @@ from rollout.core.prompt import make_prompt
 from rollout.core.reconstruct import Answer, Baseline, Reconstruction, Reference, Segment
 from rollout.core.records import Damage
 from rollout.core.truncation import Truncation
-from rollout.core.views import Fetch, SeenTurn, TurnCollector, items_of, user_text
+from rollout.core.views import SeenTurn, TurnCollector, items_of
 from rollout.storage.origin import Origin
 
 Progress = Callable[[int, int], None]
@@ -27,7 +27,7 @@ class Turn:
 
     `status` is completed or interrupted; `stands`: not rolled back. `started` and `ended` are the log's own timestamps.
     It lies in `path` (None: bytes) from byte `offset`, which is in `line` (from 1), to `end_offset`; a turn of a
-    base lies in the base's file. `user` is the first user's text.
+    base lies in the base's file. `user` is how the first user's text begins (up to 1,000 characters).
     """
 
     id: str
@@ -132,30 +132,23 @@ class State:
 def read_turns(origin: Origin, progress: Progress | None = None) -> tuple[Turn, ...]:
     """All turns of a log, oldest first."""
     collector = TurnCollector()
-    gatherer = Gatherer(wants_items=False, wants_refs=True)
+    gatherer = Gatherer(wants_items=False, wants_turns=True, limits=origin.limits)
     with origin.opened() as lineage:
         answer = Reconstruction(
             lineage, limits=origin.limits, gatherer=gatherer, observer=collector, progress=progress
         ).run()
         segments = lineage.segments
-
-        def fetch(segment: int, offset: int, size: int) -> bytes:
-            return segments[segment].source.read_at(offset, size)
-
-        return tuple(
-            _turn(origin, seen, segments[seen.opening[0]], answer, fetch)
-            for seen in reversed(collector.turns)
-        )
+        return tuple(_turn(origin, seen, segments[seen.opening[0]], answer) for seen in reversed(collector.turns))
 
 
-def _turn(origin: Origin, seen: SeenTurn, segment: Segment, answer: Answer, fetch: Fetch) -> Turn:
+def _turn(origin: Origin, seen: SeenTurn, segment: Segment, answer: Answer) -> Turn:
     at, offset, newlines = seen.opening
     count = answer.line_counts[at]
 
     def load() -> History:
         with origin.opened() as lineage:
             sources = [segment.source for segment in lineage]
-            return items_of(seen, lambda at, offset, size: sources[at].read_at(offset, size))
+            return items_of(seen, lambda at, offset, size: sources[at].read_at(offset, size), origin.limits.depth)
 
     return Turn(
         id=seen.turn_id or ids.derived_turn_id(segment.thread, offset),
@@ -165,11 +158,11 @@ def _turn(origin: Origin, seen: SeenTurn, segment: Segment, answer: Answer, fetc
         started=seen.started,
         ended=seen.ended,
         model=seen.model,
-        user=user_text(seen, fetch),
+        user=seen.user,
         path=segment.path,
         line=None if count is None else count - newlines + 1,
         offset=offset,
         end_offset=seen.end[1],
-        item_count=len(seen.items) // 3,
+        item_count=seen.item_count,
         _load=load,
     )

@@ -1,8 +1,8 @@
 """Line <-> record: the envelope first, the payload only when it is needed.
 
-A batch of lines is decoded in one call; whatever is odd about it (damage, 2025 lines, shapes nobody writes) makes its
-lines be looked at one by one, with the same answer. A line is a record if it is valid UTF-8 and strict JSON, not too
-deep, and an object with a `type` and a `payload` (or one of the bare forms of 2025).
+A line is a record if it is valid UTF-8 and strict JSON, not too deep, and an object with a `type` and a `payload`, or one
+of the bare forms of 2025. An ordinary line takes one call; a line that is odd in any way (damage, shapes that nobody
+writes) is looked at again with care.
 """
 
 from __future__ import annotations
@@ -20,13 +20,15 @@ from msgspec import UNSET, Raw, UnsetType
 from rollout.core import records as r
 from rollout.limits import DEFAULT
 
-_envelope = msgspec.json.Decoder(r.Envelope)
+decode_envelope = msgspec.json.Decoder(r.Envelope).decode
+"""The envelope of a line, without a look at its UTF-8 and its nesting."""
 _payload = msgspec.json.Decoder(r.Payload)
 _NUL_RUN = re.compile(rb"\0+")
 # S: an unescaped `{"timestamp":"` cannot stand inside a JSON string, so a record begins there.
 _RECORD_BEGIN = re.compile(rb'(?<!\\)\{"timestamp":"')
-_INNERMOST = re.compile(rb"\{\}|\[\]")
-_NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"\\'))
+_ALL_SQUARE = bytes.maketrans(b"{}", b"[]")
+_NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
+_WINDOW_BYTES = 1 << 16
 _JSON_SPACE = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
 
@@ -74,45 +76,17 @@ class Piece:
     reason: str = ""
 
 
-def decode_batch(body: bytes, depth: int = DEFAULT.depth) -> tuple[list[bytes], list[r.Envelope | None]]:
-    """Lines (without b"\\n") and their envelopes; None: look at that line with `split`.
-
-    The last line is empty unless the batch ends in a tail.
-    """
-    lines = body.split(b"\n")
-    whole = len(lines) - 1
+def decode_plain(line: bytes, depth: int = DEFAULT.depth) -> r.Envelope | None:
+    """The envelope of an ordinary line (without b"\\n"); None for one that `split` must look at."""
     try:
-        # One object a line, and none over two: then each line begins with { and ends with }.
-        if body.count(b"}\n{") == whole - 1 and body[:1] == b"{" and body[-2:] == b"}\n" and is_utf8(body):
-            found: list[r.Envelope | None] = list(_envelope.decode_lines(body))
-            if len(found) == whole:
-                for i, envelope in enumerate(found):
-                    if is_too_deep(lines[i], depth) or _is_odd(envelope):
-                        found[i] = None
-                found.append(None)
-                return lines, found
-    except (msgspec.DecodeError, RecursionError):
-        pass
-    return lines, [_decode_plain(line, depth) for line in lines]
-
-
-def _is_odd(envelope: r.Envelope | None) -> bool:
-    return (
-        envelope is None
-        or envelope.type is None
-        or (envelope.payload is UNSET and envelope.type not in r.ITEM_TYPES)
-    )
-
-
-def _decode_plain(line: bytes, depth: int) -> r.Envelope | None:
-    """The envelope of an ordinary line, None for everything else."""
-    if line[:1] != b"{" or is_too_deep(line, depth) or not is_utf8(line):
-        return None
-    try:
-        envelope = _envelope.decode(line)
+        envelope = decode_envelope(line)
     except (msgspec.DecodeError, RecursionError):
         return None
-    return None if _is_odd(envelope) else envelope
+    if envelope.payload is None or (envelope.payload is UNSET and envelope.type not in r.ITEM_TYPES):
+        return None
+    if envelope.type is None or not is_utf8(line):
+        return None
+    return None if is_too_deep(line, depth) else envelope
 
 
 def split(line: bytes, depth: int = DEFAULT.depth) -> Iterator[Piece]:
@@ -128,8 +102,11 @@ def _salvage(line: bytes, begin: int, end: int, depth: int) -> Iterator[Piece]:
     piece = _try_piece(line, begin, end, depth)
     if piece is None:
         return
+    if piece.envelope is not None:
+        yield piece
+        return
     cuts = [found.start() for found in _RECORD_BEGIN.finditer(line, begin, end) if found.start() > piece.offset]
-    if piece.envelope is not None or not cuts:
+    if not cuts:
         yield piece
         return
     for first, last in zip([begin, *cuts], [*cuts, end], strict=True):
@@ -160,8 +137,7 @@ def decode(data: bytes, depth: int = DEFAULT.depth) -> r.Envelope:
     if is_too_deep(data, depth):
         raise NotARecord("deep", f"nested deeper than {depth}")
     try:
-        loose = _loose.decode(data)
-        return _judge(loose)
+        return _judge(_loose.decode(data))
     except msgspec.ValidationError:
         raise NotARecord("not_a_record", "not an object with a type and a payload") from None
     except msgspec.DecodeError as error:
@@ -220,20 +196,24 @@ def is_utf8(data: bytes) -> bool:
 def is_too_deep(data: bytes, depth: int) -> bool:
     """Whether arrays and objects are nested deeper than `depth` in valid JSON; of other bytes, some answer.
 
-    Few lines have more brackets than `depth` allows levels; only their brackets outside strings are looked at, and the
-    innermost pairs taken away level by level.
+    Only the brackets outside strings are looked at, and the innermost pairs taken away level by level. Deletions keep
+    the number of quotes even or odd, which is what tells inside from outside.
     """
     if len(data) <= 2 * depth or data.count(b"{") + data.count(b"[") <= depth:
         return False
-    skeleton = data.translate(None, _NOT_STRUCTURE).replace(b"\\\\", b"").replace(b'\\"', b"")
-    brackets = b"".join(skeleton.split(b'"')[::2]).replace(b"\\", b"")
+    if b"\\" in data:
+        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    skeleton = data.translate(_ALL_SQUARE, _NOT_STRUCTURE).replace(b'""', b"")
+    parts, inside = [], 0
+    for at in range(0, len(skeleton), _WINDOW_BYTES):
+        pieces = skeleton[at : at + _WINDOW_BYTES].split(b'"')
+        parts.append(b"".join(pieces[inside::2]))
+        inside ^= len(pieces) - 1 & 1
+    brackets = b"".join(parts)
     for _ in range(depth):
         if not brackets:
             return False
-        inner = _INNERMOST.sub(b"", brackets)
-        if len(inner) == len(brackets):
-            return True
-        brackets = inner
+        brackets = brackets.replace(b"[]", b"")
     return bool(brackets)
 
 

@@ -1,6 +1,7 @@
 """Why the model sees a line, or does not.
 
-One verdict a line, by the same fold as the history: `Verdicts` observes the settled stretches, newest first.
+One verdict a line, by the same fold as the history: `Verdicts` observes the settled stretches, newest first, and keeps
+a few bytes a line.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import dataclasses
 from array import array
 from collections.abc import Iterator, Sequence
 
+from rollout.core.gather import unpack
 from rollout.core.turns import ITEM_KINDS, Kind, Mark, Span
 
 VISIBLE = "visible"
@@ -19,111 +21,121 @@ METADATA = "metadata"
 EVENT = "event"
 DAMAGED = "damaged"
 BLANK = "blank"
-STATUSES = (VISIBLE, REPLACED, ROLLED_BACK, REMOVED, METADATA, EVENT, DAMAGED, BLANK)
-_CODES = {status: code for code, status in enumerate(STATUSES)}
 
-_KEPT_KINDS = frozenset({Kind.CONTEXT, Kind.WORLD, Kind.COMPACTED})
-_NONE = (1 << 64) - 1
+_CONTEXT_KINDS = frozenset({Kind.CONTEXT, Kind.WORLD, Kind.COMPACTED})
+
+Place = tuple[int, int, int]
+"""Segment (0 is the file itself), offset, and line ends from there to the end of the segment."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Verdict:
-    """What became of one line: `segment` (0 is the file itself) and `newlines` say which line it is.
+class Stay:
+    """What became of a mark's lines, oldest last: all share `turn` (-1: none) and, but for the removed ones, `status`.
 
-    `by` is the mark's place (segment, offset, newlines) that replaced, rolled back or removed it.
+    `by` is the place of the record that replaced or rolled back the visible items among them; the newest items were
+    `removed` first: so many, by the record at that place.
     """
 
     segment: int
     offset: int
     newlines: int
-    status: str
     turn: int
-    by: tuple[int, int, int] | None
+    status: str
+    by: Place | None
     reason: str | None
+    refs: array[int] | None
+    removed: tuple[tuple[int, Place], ...]
 
 
 class Verdicts:
-    """Collects the verdicts of a whole log in a few bytes a line."""
+    """Collects what became of every line of a log."""
 
     def __init__(self) -> None:
         self.turns: list[tuple[Span, int]] = []
         """The turns, newest first, each with the segment of its opening."""
-        self._rows = array("Q")  # segment, offset, newlines, turn, by-index; newest first
-        self._status = bytearray()
-        self._reasons: dict[int, str] = {}
-        self._by: list[tuple[int, int, int]] = []
-        self._by_index: dict[int, int] = {}
-        self._compaction: Mark | None = None
-        self._removals: list[list[int | Mark]] = []
+        self._stays: list[Stay] = []
+        self._count = 0
+        self._compaction: Place | None = None
+        self._removals: list[tuple[int, Place]] = []
 
     def see(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
         """One settled stretch, older than all before."""
         index = {id(span): len(self.turns) + i for i, span in enumerate(reversed(spans))}
         self.turns += [(span, span.opening.segment) for span in reversed(spans)]
         for mark in reversed(marks):
-            status, by = self._judge(mark)
-            turn = _NONE if mark.span is None else index[id(mark.span)]
-            row = len(self._status)
-            self._rows.extend((mark.segment, mark.offset, mark.newlines, turn, self._place(by)))
-            self._status.append(_CODES[status])
-            if status == DAMAGED and mark.text is not None:
-                self._reasons[row] = mark.text
+            turn = -1 if mark.span is None else index[id(mark.span)]
+            self._stays.append(self._judge(mark, turn))
+            self._count += 1 if mark.refs is None else len(mark.refs)
 
-    def _judge(self, mark: Mark) -> tuple[str, Mark | None]:
-        kind = mark.kind
-        if kind is Kind.OTHER:
-            key = mark.key or METADATA
-            return (DAMAGED if key == "malformed" else key), None
-        if kind in ITEM_KINDS:
-            return self._judge_item(mark)
-        if kind in _KEPT_KINDS:
-            if not mark.stands:
-                return ROLLED_BACK, mark.undone_by
-            if kind is Kind.COMPACTED:
-                self._compaction = mark
-                self._removals = []
-            return METADATA, None
-        if kind is Kind.REMOVED and mark.stands and mark.number:
-            self._removals.append([mark.number, mark])
-        return EVENT, None
+    def _judge(self, mark: Mark, turn: int) -> Stay:
+        status: str = EVENT
+        by: Place | None = None
+        removed: tuple[tuple[int, Place], ...] = ()
+        if mark.kind in ITEM_KINDS:
+            status, by, removed = self._judge_items(mark)
+        elif mark.kind is Kind.OTHER:
+            status = METADATA if mark.key is None else DAMAGED if mark.key == "malformed" else mark.key
+        elif mark.kind in _CONTEXT_KINDS:
+            status = METADATA
+            if mark.undone_by is not None:
+                status, by = ROLLED_BACK, _place(mark.undone_by)
+            elif mark.kind is Kind.COMPACTED:
+                self._compaction, self._removals = _place(mark), []
+        elif mark.kind is Kind.REMOVED and mark.stands and mark.number:
+            self._removals.append((mark.number, _place(mark)))
+        reason = mark.text if status == DAMAGED else None
+        return Stay(mark.segment, mark.offset, mark.newlines, turn, status, by, reason, mark.refs, removed)
 
-    def _judge_item(self, mark: Mark) -> tuple[str, Mark | None]:
-        if not mark.stands:
-            return ROLLED_BACK, mark.undone_by
-        if self._removals:
-            # A removal takes the newest item that stands: the removal nearest behind the item comes first.
-            entry = self._removals[-1]
-            assert isinstance(entry[0], int) and isinstance(entry[1], Mark)
-            entry[0] -= 1
-            if entry[0] == 0:
-                self._removals.pop()
-            return REMOVED, entry[1]
+    def _judge_items(self, mark: Mark) -> tuple[str, Place | None, tuple[tuple[int, Place], ...]]:
+        if mark.undone_by is not None:
+            return ROLLED_BACK, _place(mark.undone_by), ()
+        left = mark.number if mark.kind is Kind.ITEMS else 1
+        removed: list[tuple[int, Place]] = []
+        while left and self._removals:
+            # The removal nearest behind an item takes it first.
+            count, by = self._removals.pop()
+            taken = min(count, left)
+            removed.append((taken, by))
+            left -= taken
+            if count > taken:
+                self._removals.append((count - taken, by))
         if self._compaction is not None:
-            return REPLACED, self._compaction
-        return VISIBLE, None
-
-    def _place(self, by: Mark | None) -> int:
-        if by is None:
-            return _NONE
-        if by.seq not in self._by_index:
-            self._by_index[by.seq] = len(self._by)
-            self._by.append((by.segment, by.offset, by.newlines))
-        return self._by_index[by.seq]
+            return REPLACED, self._compaction, tuple(removed)
+        return VISIBLE, None, tuple(removed)
 
     def __len__(self) -> int:
-        return len(self._status)
+        return self._count
 
-    def __iter__(self) -> Iterator[Verdict]:
-        """Oldest first. A line that holds several records has a verdict for each."""
-        rows = self._rows
-        for row in range(len(self._status) - 1, -1, -1):
-            segment, offset, newlines, turn, by = rows[5 * row : 5 * row + 5]
-            yield Verdict(
-                segment,
-                offset,
-                newlines,
-                STATUSES[self._status[row]],
-                -1 if turn == _NONE else turn,
-                None if by == _NONE else self._by[by],
-                self._reasons.get(row),
-            )
+    def __iter__(self) -> Iterator[tuple[Stay, int, int, str, Place | None]]:
+        """Oldest first: stay, offset, newlines, status, by. A line that holds several records comes several times."""
+        for stay in reversed(self._stays):
+            refs = stay.refs
+            if refs is None:
+                status, by = (REMOVED, stay.removed[0][1]) if stay.removed else (stay.status, stay.by)
+                yield stay, stay.offset, stay.newlines, status, by
+            elif not stay.removed:
+                statuses = (stay.status, EVENT, METADATA)
+                for k in range(len(refs) - 1, -1, -1):
+                    offset, code = unpack(refs[k])
+                    yield stay, offset, stay.newlines + k, statuses[code], None if code else stay.by
+            else:
+                yield from reversed(list(_unpack_removed(stay, refs)))
+
+
+def _unpack_removed(stay: Stay, refs: array[int]) -> Iterator[tuple[Stay, int, int, str, Place | None]]:
+    """Newest first, as removals take the newest items."""
+    takers = [by for count, by in stay.removed for _ in range(count)]
+    taken = 0
+    for k, ref in enumerate(refs):
+        offset, code = unpack(ref)
+        if code:
+            yield stay, offset, stay.newlines + k, (EVENT, METADATA)[code - 1], None
+        elif taken < len(takers):
+            yield stay, offset, stay.newlines + k, REMOVED, takers[taken]
+            taken += 1
+        else:
+            yield stay, offset, stay.newlines + k, stay.status, stay.by
+
+
+def _place(mark: Mark) -> Place:
+    return mark.segment, mark.offset, mark.newlines

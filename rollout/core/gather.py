@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import contextlib
 from array import array
+from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from rollout.core import records as r
-from rollout.core.codec import text_of
+from rollout.core.codec import decode_envelope, is_too_deep, is_utf8, text_of
 from rollout.core.context import is_contextual, texts_of
 from rollout.core.turns import Kind, Mark
+from rollout.limits import DEFAULT, TURN_TEXT_CHARACTERS, Limits
 
 P = TypeVar("P")
 
@@ -46,7 +48,32 @@ _compacted_usage = msgspec.json.Decoder(_Line[_Usage])
 _stamp = msgspec.json.Decoder(r.Stamp)
 _payload = msgspec.json.Decoder(_Line[Raw])
 
+_ITEM, _EVENT, _METADATA = range(3)
+_QUOTE = ord('"')
 _MOST = 1 << 62  # more turns or items than any log holds
+
+
+def _is_deep(data: bytes, output: Raw | UnsetType, depth: int) -> bool:
+    if output is not UNSET:
+        view = memoryview(output)
+        if view[0] == _QUOTE and len(data) - len(view) <= 2 * depth:
+            return False  # what is not in this one string is too short to be deep
+    return is_too_deep(data, depth)
+
+
+def decode_all(lines: Sequence[bytes]) -> list[r.Envelope]:
+    """The envelopes of all lines; none at all if one of them is odd."""
+    try:
+        if not all(map(bytes.isascii, lines)) and not all(map(is_utf8, lines)):
+            return []
+        return [decode_envelope(line) for line in lines]
+    except (msgspec.DecodeError, RecursionError):
+        return []
+
+
+def unpack(ref: int) -> tuple[int, int]:
+    """Offset and code of one traced line: 0 a visible item, 1 an event, 2 anything else that no model sees."""
+    return ref >> 2, ref & 3
 
 
 class Malformed(Exception):
@@ -56,45 +83,132 @@ class Malformed(Exception):
 class Gatherer:
     """Takes the records of a lineage, newest first, and makes marks of them.
 
-    `wants_items`, `wants_refs` and `traces` say what is to be held: items' bytes (for a history), where each item lies
-    and when turns began (for turns), and a mark for every line (for explain).
+    `wants_items`, `wants_turns` and `traces` say what is to be held: items' bytes (for a history), what people want to
+    know of turns, and every line (for explain).
     """
 
-    def __init__(self, *, wants_items: bool = True, wants_refs: bool = False, traces: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        wants_items: bool = True,
+        wants_turns: bool = False,
+        traces: bool = False,
+        limits: Limits = DEFAULT,
+    ) -> None:
         self.marks: list[Mark] = []
         """Of the stretch that is being gathered, newest first."""
         self.seq = self.segment = self.newlines = self.debt = self._closed_at = 0
         self.shadow = False
-        self.wants_items, self.wants_refs, self.traces = wants_items, wants_refs, traces
-        self.wants_world = True
+        self.wants_items, self.wants_turns, self.traces = wants_items, wants_turns, traces
+        self._wants_world = True
         self.usage: tuple[int, Raw] | None = None
         """The newest token totals and their `seq`."""
+        self._depth = limits.depth
+        self._traced = False
+        self.begins = False
+        """The line that `take_lines` took last begins a stretch."""
+        self._events = {*_LIFECYCLE, "token_count", "thread_rolled_back", "items_removed"}
+        self._loud_events: set[str | None] = {"token_count", "thread_rolled_back", "items_removed", None}
+        self._quiet = {"turn_context", "session_meta"}
 
-    def take(self, data: bytes, offset: int, envelope: r.Envelope) -> bool:
-        """One record, older than all before; True if it begins a stretch (task_started)."""
-        self.seq += 1
-        kind, payload = envelope.type, envelope.payload
-        before = len(self.marks)
-        try:
-            if kind == "response_item":
-                if payload is None or payload is UNSET or payload.type is None:
-                    raise Malformed("a response_item needs an object with a type")
-                self._take_item(data, offset, payload.type, payload.role, bare=False)
+    def take_lines(self, lines: Sequence[bytes], i: int, end: int, *, stop: int = -1) -> tuple[int, int]:
+        """Take lines[i], lines[i - 1], … down to `stop`, the first of which ends (with its line end) at byte `end`.
+
+        Returns the index and the end of the first line that was not taken: because it needs a closer look, or because
+        the one taken before it `begins` a stretch. The ordinary line costs one decoding of its envelope and a few comparisons here.
+        """
+        events, depth, marks = self._events, self._depth, self.marks
+        shallow_bytes = 2 * depth  # too short to be nested deeper
+        run: Mark | None = None
+        while i > stop:
+            data = lines[i]
+            try:
+                envelope = decode_envelope(data)
+            except (msgspec.DecodeError, RecursionError):
+                break
+            payload, kind = envelope.payload, envelope.type
+            if payload is None or not (data.isascii() or is_utf8(data)):
+                break
+            begin = end - len(data) - 1
+            if payload is UNSET:
+                if kind not in r.ITEM_TYPES or is_too_deep(data, depth):
+                    break
             elif kind == "event_msg":
-                if payload is None or payload is UNSET or payload.type is None:
-                    raise Malformed("an event_msg needs an object with a type")
-                self._take_event(data, offset, payload.type)
-            elif payload is UNSET and kind not in _NO_ITEM:
-                self._take_item(data, offset, str(kind), envelope.role, bare=True)
-            elif kind in _KINDS:
-                _KINDS[kind](self, data, offset)
-        except (Malformed, msgspec.ValidationError) as why:
-            if self.traces:
-                self._note(offset, data, "malformed", f"malformed {kind}: {why}")
-            return False
-        if self.traces and len(self.marks) == before:
-            self._note(offset, data, "event" if kind == "event_msg" else "metadata", None)
-        return bool(self.marks) and self.marks[-1].kind is Kind.STARTED
+                if (
+                    payload.type not in events
+                    and payload.type is not None
+                    and not (len(data) > shallow_bytes and is_too_deep(data, depth))
+                ):
+                    self.seq += 1
+                    self.newlines += 1
+                    if self.traces:
+                        self._trace(begin, len(data), _EVENT)
+                    i, end = i - 1, begin
+                    continue
+            elif kind is None or (len(data) > shallow_bytes and _is_deep(data, payload.output, depth)):
+                break
+            elif kind == "response_item" and (
+                payload.type in _PLAIN or (payload.role == "assistant" and payload.type == "message")
+            ):
+                self.seq += 1
+                self.newlines += 1
+                if self.traces:
+                    self._trace(begin, len(data), _ITEM)
+                else:
+                    if run is None:
+                        run = self._run(begin, len(data))
+                    run.number += 1
+                    run.size += run.offset - begin
+                    run.offset = begin
+                    if run.lines is not None:
+                        run.lines.append(data)
+                i, end = i - 1, begin
+                continue
+            self.newlines += 1
+            before = len(marks)
+            begins = self.take(data, begin, envelope)
+            i, end = i - 1, begin
+            if begins:
+                self.begins = True
+                break
+            if len(marks) != before:
+                run = None
+        return i, end
+
+    def skim(
+        self, lines: Sequence[bytes], envelopes: Sequence[r.Envelope], i: int, end: int, items: list[bytes]
+    ) -> tuple[int, int]:
+        """Like `take_lines` where nothing is to be known but the history: no turn, no boundary, no settings.
+
+        Stops at a line that can take something back, replaces the history, is odd, or tells what is still asked for.
+        """
+        first, shallow_bytes = i, 2 * self._depth
+        loud, quiet = self._loud_events, self._quiet
+        try:
+            while i >= 0:
+                envelope = envelopes[i]
+                kind = envelope.type
+                if kind == "event_msg":
+                    if envelope.payload.type in loud:  # type: ignore[union-attr]  # no head: AttributeError
+                        break
+                    if len(lines[i]) > shallow_bytes and is_too_deep(lines[i], self._depth):
+                        break
+                elif kind == "response_item":
+                    data, head = lines[i], envelope.payload
+                    type = head.type  # type: ignore[union-attr]
+                    if len(data) > shallow_bytes and _is_deep(data, head.output, self._depth):  # type: ignore[union-attr]
+                        break
+                    if head.role not in _NO_ROLES if type == "message" else type not in _NO_ITEMS:  # type: ignore[union-attr]
+                        items.append(data)
+                elif kind not in quiet or is_too_deep(lines[i], self._depth):
+                    break
+                i -= 1
+        except AttributeError:
+            pass
+        taken = first - i
+        self.seq += taken
+        self.newlines += taken
+        return i, end - sum(map(len, lines[i + 1 : first + 1])) - taken
 
     def take_stretch(self) -> list[Mark]:
         """The marks of the stretch, oldest first; an older one begins."""
@@ -102,26 +216,76 @@ class Gatherer:
         self.marks, self.shadow, self._closed_at = [], False, self.seq
         return marks
 
+    def take(self, data: bytes, offset: int, envelope: r.Envelope) -> bool:
+        """One record, older than all before; True if it begins a stretch (task_started)."""
+        self.seq += 1
+        kind, payload = envelope.type, envelope.payload
+        before, self._traced = len(self.marks), False
+        try:
+            if kind == "response_item":
+                if payload is None or payload is UNSET or payload.type is None:
+                    raise Malformed("it needs an object with a type")
+                self._take_item(data, offset, payload.type, payload.role, bare=False)
+            elif kind == "event_msg":
+                if payload is None or payload is UNSET or payload.type is None:
+                    raise Malformed("it needs an object with a type")
+                self._take_event(data, offset, payload.type)
+            elif payload is UNSET and kind not in _NO_ITEM:
+                self._take_item(data, offset, str(kind), envelope.role, bare=True)
+            elif kind in _KINDS:
+                _KINDS[kind](self, data, offset)
+        except (Malformed, msgspec.ValidationError, RecursionError) as why:
+            if self.traces:
+                self._note(offset, len(data), "malformed", f"malformed {kind}: {why}")
+            return False
+        if len(self.marks) != before:
+            return self.marks[-1].kind is Kind.STARTED
+        if self.traces and not self._traced:
+            self._trace(offset, len(data), _EVENT if kind == "event_msg" else _METADATA)
+        return False
+
+    def close_world(self) -> None:
+        """Nothing older is part of the world state."""
+        self._wants_world = False
+        self._quiet.add("world_state")
+
     def check(self, data: bytes, envelope: r.Envelope) -> str | None:
         """Why a record is malformed, None if it is not. For looking at records one by one: keeps nothing."""
         self.take(data, 0, envelope)
         last = self.marks[-1] if self.marks else None
         self.marks.clear()
-        self.usage = None
+        self.usage, self.debt = None, 0
         return last.text if last is not None and last.key == "malformed" else None
 
     def note_damage(self, offset: int, size: int, reason: str) -> None:
         """Damaged bytes, when every line is traced."""
-        mark = self._mark(Kind.OTHER, offset, size)
-        mark.key, mark.text = "damaged", reason
+        self._note(offset, size, "damaged", reason)
 
     def note_blank(self, offset: int, size: int) -> None:
         """A blank line, when every line is traced."""
-        self._mark(Kind.OTHER, offset, size).key = "blank"
+        self._note(offset, size, "blank", None)
 
-    def _note(self, offset: int, data: bytes, key: str, text: str | None) -> None:
-        mark = self._mark(Kind.OTHER, offset, len(data))
+    def _note(self, offset: int, size: int, key: str, text: str | None) -> None:
+        mark = self._mark(Kind.OTHER, offset, size)
         mark.key, mark.text = key, text
+
+    def _trace(self, offset: int, size: int, code: int) -> None:
+        """One more line of a run of lines that nothing comes between; see `unpack`."""
+        top = self.marks[-1] if self.marks else None
+        if (
+            top is None
+            or top.refs is None
+            or top.segment != self.segment
+            or top.newlines + len(top.refs) != self.newlines
+        ):
+            top = self._mark(Kind.OTHER, offset, size)
+            top.refs = array("Q")
+        assert top.refs is not None
+        top.refs.append(offset << 2 | code)
+        if code == _ITEM:
+            top.kind = Kind.ITEMS
+            top.number += 1
+        self._traced = True
 
     def _mark(self, kind: Kind, offset: int, size: int) -> Mark:
         mark = Mark(kind, self.seq, self.segment, offset, size, self.newlines)
@@ -142,6 +306,8 @@ class Gatherer:
                 return
             if role == "user":
                 self._take_boundary(data, offset)
+                if self.wants_turns and texts:
+                    self.marks[-1].text = "\n".join(texts)[:TURN_TEXT_CHARACTERS]
                 return
         elif type == "agent_message":
             self._take_boundary(data, offset)
@@ -151,34 +317,40 @@ class Gatherer:
     def _take_boundary(self, data: bytes, offset: int, key: str | None = None) -> None:
         mark = self._mark(Kind.BOUNDARY, offset, len(data))
         mark.key = key
-        if self._holds() or self.traces:
+        if self._holds():
             mark.data = data
         if self.debt > 0:
             self.debt -= 1
 
     def _take_plain(self, data: bytes, offset: int) -> None:
-        top = self.marks[-1] if self.marks else None
-        if top is None or top.kind is not Kind.ITEMS or top.segment != self.segment or self.traces:
-            top = self._mark(Kind.ITEMS, offset, len(data))
-            if self._holds():
-                top.lines = []
-            if self.wants_refs or (self.wants_items and not self.shadow and top.lines is None):
-                top.refs = array("Q")
-        top.number += 1
-        if top.lines is not None:
-            top.lines.append(data)
-        if top.refs is not None:
-            top.refs.extend((offset, len(data)))
+        if self.traces:
+            self._trace(offset, len(data), _ITEM)
+            return
+        run = self._run(offset, len(data))
+        run.number += 1
+        run.size += run.offset - offset
+        run.offset = offset
+        if run.lines is not None:
+            run.lines.append(data)
+
+    def _run(self, offset: int, size: int) -> Mark:
+        """The mark of the run of plain items that goes on with an item at `offset`."""
+        if self.marks and self.marks[-1].kind is Kind.ITEMS and self.marks[-1].segment == self.segment:
+            return self.marks[-1]
+        run = self._mark(Kind.ITEMS, offset, size)
+        if self._holds():
+            run.lines = []
+        return run
 
     def _take_event(self, data: bytes, offset: int, type: str) -> None:
         kind = _LIFECYCLE.get(type)
         if kind is not None:
             mark = self._mark(kind, offset, len(data))
-            if kind is not Kind.ANNOUNCED:
+            if kind is Kind.STARTED or kind is Kind.ABORTED:
                 with contextlib.suppress(msgspec.ValidationError):
                     mark.key = text_of(_lifecycle.decode(data).payload.turn_id)
-                if self.wants_refs:
-                    mark.text = text_of(_stamp.decode(data).timestamp)
+            if self.wants_turns and kind is not Kind.ANNOUNCED:
+                mark.text = text_of(_stamp.decode(data).timestamp)
         elif type == "token_count":
             if self.usage is None:
                 with contextlib.suppress(msgspec.ValidationError):
@@ -205,6 +377,9 @@ class Gatherer:
     def _take_usage(self, totals: Raw | UnsetType) -> None:
         if totals is not UNSET and bytes(memoryview(totals)[:1]) == b"{":
             self.usage = (self.seq, totals.copy())
+            self._events.discard("token_count")
+            self._loud_events.discard("token_count")
+            self._quiet.add("token_usage_record")
 
     def _take_context(self, data: bytes, offset: int) -> None:
         context = _context.decode(data).payload
@@ -233,7 +408,7 @@ class Gatherer:
             raise Malformed("a world_state needs an object as its state")
         mark = self._mark(Kind.WORLD, offset, len(data))
         mark.number = int(world.full)
-        if self.wants_world and not self.shadow:
+        if self._wants_world and not self.shadow:
             mark.data = data
 
     def _take_token_usage(self, data: bytes, offset: int) -> None:
@@ -267,4 +442,7 @@ _KINDS = {
     "token_usage_record": Gatherer._take_token_usage,
     "inter_agent_communication": Gatherer._take_agent,
 }
+_PLAIN = r.ITEM_TYPES - r.HIDDEN_ITEM_TYPES - {"message", "agent_message"}
+_NO_ROLES = frozenset({None, "system"})
+_NO_ITEMS = r.HIDDEN_ITEM_TYPES | {None}
 _NO_ITEM = frozenset({None, "session_meta", "record_type"})

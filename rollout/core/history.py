@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from rollout.core import records as r
-from rollout.core.codec import decode_value, payload_of, text_of
+from rollout.core.codec import decode_value, payload_of, split, text_of
 from rollout.core.context import is_contextual, texts_of
 from rollout.core.truncation import cut_texts
 from rollout.limits import BYTES_PER_TOKEN, LEGACY_COMPACTION_USER_TOKENS
@@ -70,6 +70,22 @@ class History(Sequence[Item]):
 def raw_item(entry: Entry) -> Raw:
     """The item of an entry, without copying."""
     return entry if isinstance(entry, Raw) else payload_of(entry)
+
+
+def plain_items(run: bytes, depth: int) -> list[bytes]:
+    """The lines of a run's visible items, oldest first (see `turns.Mark`)."""
+    found = []
+    for line in run.split(b"\n"):
+        for piece in split(line, depth):
+            envelope = piece.envelope
+            head = None if envelope is None else envelope.payload
+            if envelope is not None and head is UNSET and envelope.type in r.ITEM_TYPES:
+                head = r.Head(envelope.type, envelope.role)
+            elif envelope is None or envelope.type != "response_item":
+                continue
+            if isinstance(head, r.Head) and head.type is not None and r.is_visible(head.type, head.role):
+                found.append(piece.data)
+    return found
 
 
 def agent_item(line: bytes) -> Raw:

@@ -1,10 +1,10 @@
 """Bytes to lines, from either end.
 
 A line ends at b"\\n" and nowhere else. Bytes after the last b"\\n" are the tail, never a line.
-Joining the bodies of all batches in the order of the file gives the input back, byte for byte, but for the
-bodies of `Oversize` and `Gap`, which are only counted.
+Joining the lines of all batches with b"\\n" in the order of the file gives the input back, byte for byte, but for
+`Oversize` and `Gap`, which are only counted.
 
-Reading is by *batches*: the whole lines of about one chunk. Nothing is kept but the current chunk and the
+Reading is by *batches*: the lines that end in one chunk. Nothing is kept but the current chunk and the
 beginning of a line that is not whole yet; a line that outgrows the limit is counted and dropped.
 """
 
@@ -47,14 +47,15 @@ class BytesSource:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Batch:
-    """Whole lines, `body` beginning at byte `offset` of the source.
+    """Neighbouring lines without their line ends; lines[0] begins at byte `offset`, `end` is where the batch ends.
 
-    Every line in `body` ends with b"\\n", but for the last one of the batch nearest to the end of the file (the
-    tail) or before a `Gap`.
+    The last one is empty, as the line before it has a line end; but in the batch nearest to the end of the file (there
+    it is the tail) or before a `Gap`, where it has none.
     """
 
     offset: int
-    body: bytes
+    end: int
+    lines: list[bytes]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,17 +84,17 @@ def backward(source: Source, end: int | None = None, limits: Limits = DEFAULT) -
     """
     pos = source.size if end is None else end
     chunk_bytes = max(1, limits.first_chunk_bytes)
-    pieces: list[bytes] = []  # of a line whose beginning is not reached yet, newest first; they begin at `pos`
+    pieces: list[bytes] = []  # of the line whose beginning is not reached yet, newest first; they begin at `pos`
     held = dropped = 0  # bytes in `pieces`; bytes of the line that were too many to keep
     while pos > 0:
         n = min(chunk_bytes, pos)
-        chunk_bytes = min(chunk_bytes * 4, max(1, limits.chunk_bytes))
+        chunk_bytes = min(chunk_bytes * 2, max(1, limits.chunk_bytes))
         chunk = source.read_at(pos - n, n)
         pos -= n
         cut = chunk.find(b"\n") + 1 if pos > 0 else 0
         if pos > 0 and cut == 0:  # no line begins in this chunk
             if is_nul(chunk):
-                yield from _rest(pos + n, pieces, dropped, limits)
+                yield from _rest(pos + n, pieces[::-1], dropped, limits)
                 pieces, held, dropped = [], 0, 0
                 yield Gap(pos, n)
             else:
@@ -106,12 +107,11 @@ def backward(source: Source, end: int | None = None, limits: Limits = DEFAULT) -
             first = chunk.rfind(b"\n") + 1
             yield Oversize(pos + first, n - first + dropped)
             if first > cut:
-                yield Batch(pos + cut, chunk[cut:first])
+                yield from _batches(pos + cut, chunk[cut:first], b"", limits)[::-1]
         elif cut < n or held:
-            pieces.append(chunk[cut:])
-            yield from _split_oversize(Batch(pos + cut, _join(pieces)), limits.line_bytes)
+            yield from _batches(pos + cut, chunk[cut:], _join(pieces[::-1]), limits)[::-1]
         pieces, held, dropped = [chunk[:cut]] if cut else [], cut, 0
-    yield from _rest(0, pieces, dropped, limits)
+    yield from _rest(0, pieces[::-1], dropped, limits)
 
 
 def forward(
@@ -119,18 +119,19 @@ def forward(
 ) -> Iterator[Batch | Oversize | Gap]:
     """The same blocks, oldest first; `start` is the beginning of a line."""
     pos, stop = start, source.size if end is None else end
-    pieces: list[bytes] = []  # of a line whose end is not reached yet, oldest first; they end at `pos`
+    pieces: list[bytes] = []  # of the line whose end is not reached yet, oldest first; they end at `pos`
     held = dropped = 0
     while pos < stop:
         chunk = source.read_at(pos, min(max(1, limits.chunk_bytes), stop - pos))
         if not chunk:
             break
         n = len(chunk)
+        begin = pos - held - dropped
         pos += n
-        cut = chunk.rfind(b"\n") + 1
-        if cut == 0 and pos < stop:
+        cut = chunk.rfind(b"\n") + 1 if pos < stop else n
+        if cut == 0:
             if is_nul(chunk):
-                yield from _rest(pos - n - held - dropped, pieces[::-1], dropped, limits)
+                yield from _rest(begin, pieces, dropped, limits)
                 pieces, held, dropped = [], 0, 0
                 yield Gap(pos - n, n)
             else:
@@ -139,19 +140,15 @@ def forward(
                 if dropped or held > limits.line_bytes + 1:
                     pieces, held, dropped = [], 0, dropped + held
             continue
-        if pos >= stop:
-            cut = n
-        begin = pos - n - held - dropped
         if dropped:
             first = chunk.find(b"\n") + 1 or n
             yield Oversize(begin, dropped + first)
             if first < cut:
-                yield Batch(pos - n + first, chunk[first:cut])
+                yield from _batches(pos - n + first, chunk[first:cut], b"", limits)
         else:
-            pieces.append(chunk[:cut])
-            yield from reversed(list(_split_oversize(Batch(begin, b"".join(pieces)), limits.line_bytes)))
+            yield from _batches(begin, b"".join([*pieces, chunk[:cut]]), b"", limits)
         pieces, held, dropped = [chunk[cut:]] if cut < n else [], n - cut, 0
-    yield from _rest(pos - held - dropped, pieces[::-1], dropped, limits)
+    yield from _rest(pos - held - dropped, pieces, dropped, limits)
 
 
 def is_nul(chunk: bytes) -> bool:
@@ -160,31 +157,43 @@ def is_nul(chunk: bytes) -> bool:
 
 
 def _join(pieces: list[bytes]) -> bytes:
-    return pieces[0] if len(pieces) == 1 else b"".join(reversed(pieces))
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
-def _rest(offset: int, pieces: list[bytes], dropped: int, limits: Limits) -> Iterator[Batch | Oversize]:
-    """What is left of one line at the end of the source or before a gap; `pieces` newest first."""
+def _rest(offset: int, pieces: list[bytes], dropped: int, limits: Limits) -> list[Batch | Oversize]:
+    """What is left of one line at an end of the source or before a gap; `pieces` oldest first."""
     if dropped:
-        yield Oversize(offset, dropped + sum(map(len, pieces)))
-    elif pieces:
-        yield from _split_oversize(Batch(offset, _join(pieces)), limits.line_bytes)
+        return [Oversize(offset, dropped + sum(map(len, pieces)))]
+    return _batches(offset, _join(pieces), b"", limits) if pieces else []
 
 
-def _split_oversize(batch: Batch, line_bytes: int) -> Iterator[Batch | Oversize]:
-    """The batch with its oversize lines taken out, newest first. Only a batch longer than the limit can hold one."""
-    body, end = batch.body, len(batch.body)
-    if end <= line_bytes:
-        yield batch
-        return
-    good_end = stop = end
-    while stop > 0:
-        begin = body.rfind(b"\n", 0, stop - 1) + 1
-        if stop - begin - (body[stop - 1] == 0x0A) > line_bytes:
-            if stop < good_end:
-                yield Batch(batch.offset + stop, body[stop:good_end])
-            yield Oversize(batch.offset + begin, stop - begin)
-            good_end = begin
-        stop = begin
-    if good_end > 0:
-        yield Batch(batch.offset, body[:good_end])
+def _batches(offset: int, body: bytes, more: bytes, limits: Limits) -> list[Batch | Oversize]:
+    """`body + more` in order: one batch, unless a line is longer than the limit. `more` has no b"\\n" but at its end."""
+    lines = body.split(b"\n")
+    if more:
+        if more[-1] == 0x0A:
+            lines[-1] += more[:-1]
+            lines.append(b"")
+        else:
+            lines[-1] += more
+    end = offset + len(body) + len(more)
+    if end - offset <= limits.line_bytes or max(map(len, lines)) <= limits.line_bytes:
+        return [Batch(offset, end, lines)]
+    return _split_oversize(offset, lines, limits.line_bytes)
+
+
+def _split_oversize(offset: int, lines: list[bytes], line_bytes: int) -> list[Batch | Oversize]:
+    found: list[Batch | Oversize] = []
+    good: list[bytes] = []
+    begin = offset  # of the first line in `good`
+    for i, line in enumerate(lines):
+        size = len(line) + (i < len(lines) - 1)
+        if len(line) <= line_bytes:
+            good.append(line)
+        else:
+            if good:
+                found.append(Batch(begin, offset, [*good, b""]))
+            found.append(Oversize(offset, size))
+            good, begin = [], offset + size
+        offset += size
+    return [*found, Batch(begin, offset, good)] if good and (len(good) > 1 or good[0]) else found

@@ -9,7 +9,6 @@ previous model or the reference context.
 from __future__ import annotations
 
 import dataclasses
-from array import array
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
@@ -18,12 +17,13 @@ from msgspec import Raw
 
 from rollout.core import codec, lines
 from rollout.core import records as r
-from rollout.core.gather import Gatherer
+from rollout.core.gather import Gatherer, decode_all
 from rollout.core.history import (
     Entry,
     History,
     agent_item,
     compact_as_of_old,
+    plain_items,
     plain_user_message,
     replacement_entries,
     user_texts,
@@ -105,13 +105,15 @@ class Reconstruction:
         progress: Callable[[int, int], None] | None = None,
     ) -> None:
         self._segments, self._limits, self._progress = segments, limits, progress
-        self._gather = gatherer or Gatherer()
+        self._gather = gatherer or Gatherer(limits=limits)
         self._observer = observer
+        self._wants_history = self._gather.wants_items
         self._read: list[Segment] = []
         self._line_counts: list[int | None] = []
         self._damage: list[tuple[r.Damage, int, int]] = []  # with segment and newlines
         self._claims: list[Claim] = []
         self._waiting: list[tuple[list[Mark], list[Span]]] = []
+        self._undecided = False  # whether an undone item of those is of the prefix
         self._ops: list[Mark] = []  # what makes the history, newest first
         self._base: Mark | None = None
         self._has_old_compaction = False  # of the old kind, standing, newer than the base
@@ -119,6 +121,7 @@ class Reconstruction:
         self._reference: Mark | Cleared | None = None
         self._world: list[Mark] = []
         self._world_open = True
+        self._skims = False  # nothing but the history is still asked for, and nothing is claimed back
 
     def run(self) -> Answer:
         """Read as far back as the answer needs (to the beginning, if an observer wants to see all)."""
@@ -143,7 +146,7 @@ class Reconstruction:
             if isinstance(block, lines.Batch):
                 if self._take_batch(block):
                     return True
-                done += len(block.body)
+                done += block.end - block.offset
             else:
                 done += block.n
                 if isinstance(block, lines.Oversize):
@@ -155,26 +158,47 @@ class Reconstruction:
         return False
 
     def _take_batch(self, batch: lines.Batch) -> bool:
-        gather = self._gather
-        found, envelopes = codec.decode_batch(batch.body, self._limits.depth)
-        offset = batch.offset + len(batch.body) + 1
-        is_last = True  # the tail of the batch: behind its last line end
-        for i in range(len(found) - 1, -1, -1):
-            data, envelope = found[i], envelopes[i]
-            offset -= len(data) + 1
-            if not is_last:
-                gather.newlines += 1
-            if envelope is not None:
-                begins = gather.take(data, offset, envelope)
-            elif is_last and not data:
-                is_last = False
-                continue
+        gather, depth = self._gather, self._limits.depth
+        found, end = batch.lines, batch.end
+        if tail := found[-1]:  # no line end behind it: the tail, or a piece before a gap
+            end -= len(tail)
+            envelope = codec.decode_plain(tail, depth)
+            if envelope is None:
+                begins = self._take_odd(tail, end, is_last=True)
             else:
-                begins = self._take_odd(data, offset, is_last)
-            is_last = False
+                begins = gather.take(tail, end, envelope)
+            if begins and self._close_stretch():
+                return True
+        i, stop = len(found) - 2, -1
+        envelopes: list[r.Envelope] | None = None
+        while i >= 0:
+            if self._skims and not gather.marks:
+                if envelopes is None:
+                    envelopes = decode_all(found[:-1])
+                if envelopes:
+                    i, end = gather.skim(found, envelopes, i, end, self._skimmed())
+                stop = i - 1
+            i, end = gather.take_lines(found, i, end, stop=max(stop, -1))
+            stop = -1
+            begins, gather.begins = gather.begins, False
+            if i >= 0 and not begins:
+                gather.newlines += 1
+                end -= len(found[i]) + 1
+                begins = self._take_odd(found[i], end, is_last=False)
+                i -= 1
             if begins and self._close_stretch():
                 return True
         return False
+
+    def _skimmed(self) -> list[bytes]:
+        """The run of the history's items to which skimming adds, newest first."""
+        if not self._ops or self._ops[-1].kind is not Kind.ITEMS or self._ops[-1].lines is None:
+            mark = Mark(Kind.ITEMS, self._gather.seq, self._gather.segment, 0, 0, 0)
+            mark.lines = []
+            self._ops.append(mark)
+        items = self._ops[-1].lines
+        assert items is not None
+        return items
 
     def _take_odd(self, data: bytes, offset: int, is_last: bool) -> bool:
         pieces = list(codec.split(data, self._limits.depth))
@@ -211,8 +235,13 @@ class Reconstruction:
             for waiting, _ in self._waiting:
                 _decide_prefix(waiting, belongs=False)
         self._waiting.append((marks, spans))
-        if not any(_is_undecided(waiting) for waiting, _ in self._waiting):
+        self._undecided = self._undecided and standing.first_boundary is None
+        self._undecided = self._undecided or (standing.may_be_prefix and _is_undecided(marks))
+        if not self._undecided:
             self._settle(at_beginning=False)
+        known = self._observer is None and self._model is not None and self._reference is not None
+        settled = known and not self._waiting and not self._claims
+        self._skims = settled and self._base is None and not self._has_old_compaction and self._wants_history
         return self._is_complete()
 
     def _is_complete(self) -> bool:
@@ -227,9 +256,12 @@ class Reconstruction:
     def _settle(self, *, at_beginning: bool) -> None:
         for marks, spans in self._waiting:
             _decide_prefix(marks, belongs=at_beginning)
-            self._settle_world(marks)
-            self._settle_metadata(marks)
-            self._settle_history(marks)
+            if self._world_open:
+                self._settle_world(marks)
+            if self._model is None or self._reference is None:
+                self._settle_metadata(marks)
+            if self._wants_history:
+                self._settle_history(marks)
             if self._observer is not None:
                 self._observer.see(marks, spans)
         self._waiting = []
@@ -254,7 +286,7 @@ class Reconstruction:
 
     def _keep_texts_only(self, mark: Mark) -> None:
         """An old compaction keeps the users' texts alone: the bytes of everything else can go."""
-        mark.lines = mark.refs = None
+        mark.lines = None
         if mark.kind is Kind.BOUNDARY and mark.key != "agent":
             texts = user_texts(mark.data or self._fetch(mark, mark.offset, mark.size))
             mark.data = None if texts is None else bytes(plain_user_message(texts))
@@ -295,7 +327,8 @@ class Reconstruction:
                 self._world_open = not mark.number
             elif mark.stands and mark.kind is Kind.COMPACTED:
                 self._world_open = False
-            self._gather.wants_world = self._world_open
+            if not self._world_open:
+                self._gather.close_world()
 
     def _answer(self, complete: bool) -> Answer:
         usage = self._gather.usage
@@ -353,10 +386,10 @@ class Reconstruction:
     def _entries_of(self, mark: Mark) -> Sequence[Entry | None]:
         if mark.lines is not None:
             return mark.lines[::-1]
-        if mark.refs is not None:
-            return [self._fetch(mark, offset, size) for offset, size in pairs_oldest_first(mark.refs)]
-        if mark.key == "dropped" or mark.kind is Kind.ITEMS:
+        if mark.key == "dropped":
             return [None] * max(1, mark.number)
+        if mark.kind is Kind.ITEMS:
+            return plain_items(self._fetch(mark, mark.offset, mark.size), self._limits.depth)
         if mark.key == "texts":
             return [None if mark.data is None else Raw(mark.data)]
         data = mark.data or self._fetch(mark, mark.offset, mark.size)
@@ -364,11 +397,6 @@ class Reconstruction:
 
     def _fetch(self, mark: Mark, offset: int, size: int) -> bytes:
         return self._read[mark.segment].source.read_at(offset, size)
-
-
-def pairs_oldest_first(refs: array[int]) -> Iterable[tuple[int, int]]:
-    """Offset and size of the items of a mark."""
-    return ((refs[i], refs[i + 1]) for i in range(len(refs) - 2, -1, -2))
 
 
 def _is_undecided(marks: Sequence[Mark]) -> bool:

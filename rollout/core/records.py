@@ -14,10 +14,11 @@ from msgspec import UNSET, Raw, UnsetType
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
-    """The keys of a payload that tell what it is."""
+    """The keys of a payload that tell what it is; `output` only for how long it is (most bytes of a log are outputs)."""
 
     type: str | None = None
     role: str | None = None
+    output: Raw | UnsetType = UNSET
 
 
 class Envelope(msgspec.Struct, frozen=True, gc=False):

@@ -34,6 +34,8 @@ class Standing:
     def __init__(self, marks: Sequence[Mark]) -> None:
         self.marks = marks
         self.boundaries: list[tuple[int, Span | None, bool]] = []  # index, turn, whether only announced
+        self.may_be_prefix = False
+        """Something was undone of which an older boundary decides."""
         self.first_boundary: int | None = None
         """Index of the first boundary of the stretch so far, standing or not."""
         self._first_is_of: Span | None = None  # the announced turn that it only announces
@@ -93,6 +95,7 @@ class Standing:
         if mark.undone_by is None:
             mark.undone_by = marker
             mark.prefix = mark.kind in ITEM_KINDS and (self.first_boundary is None or i < self.first_boundary)
+            self.may_be_prefix = self.may_be_prefix or mark.prefix
 
     def _trim(self, start: int, marker: Mark) -> bool:
         """Undo the contextual messages right above `start`; True if the run may go on in the next older stretch."""

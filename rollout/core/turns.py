@@ -15,6 +15,8 @@ import enum
 from array import array
 from collections.abc import Sequence
 
+import msgspec
+
 
 class Kind(enum.IntEnum):
     """What a mark stands for."""
@@ -39,42 +41,44 @@ NO_RECORD = frozenset({"damaged", "blank"})
 ITEM_KINDS = frozenset({Kind.BOUNDARY, Kind.CONTEXTUAL, Kind.ITEMS})
 
 
-class Mark:
+class Mark(msgspec.Struct, eq=False):
     """What the fold needs to know of one record (or of a run of plain items).
 
     `seq` counts records backward over the whole lineage (larger is older); `segment` and `offset` say where the record
     lies, `newlines` how many line ends lie between its beginning and the end of its file (from which its line number
-    follows once the file's lines are counted).
+    follows once the file's lines are counted). A run reaches from its oldest item to its newest; what else lies there
+    is of no effect.
     """
 
-    __slots__ = (
-        "announces", "data", "followed", "key", "kind", "lines", "newlines", "number", "offset", "prefix", "refs", "segment",
-        "seq", "size", "span", "text", "undone_by",
-    )  # fmt: skip
+    kind: Kind
+    seq: int
+    segment: int
+    offset: int
+    size: int
+    newlines: int
+    data: bytes | None = None
+    """The record's bytes, where they are needed and not too costly to hold."""
+    lines: list[bytes] | None = None
+    """ITEMS: the lines, newest first, where they are held."""
+    refs: array[int] | None = None
+    """When every line is traced: the lines of a run, newest first; see `gather.unpack`."""
+    number: int = 0
+    """ITEMS, ROLLED_BACK, REMOVED: how many. COMPACTED, WORLD: 1 if it has a replacement_history, is full."""
+    key: str | None = None
+    """STARTED, ABORTED, CONTEXT: the turn id. BOUNDARY: "agent" if another agent's. OTHER: what it is, for `explain`."""
+    text: str | None = None
+    """CONTEXT: the model. STARTED, ENDED, ABORTED: the timestamp. BOUNDARY: how the user's text begins.
 
-    def __init__(self, kind: Kind, seq: int, segment: int, offset: int, size: int, newlines: int) -> None:
-        self.kind, self.seq = kind, seq
-        self.segment, self.offset, self.size, self.newlines = segment, offset, size, newlines
-        self.data: bytes | None = None
-        """The record's bytes, where they are needed and not too costly to hold."""
-        self.lines: list[bytes] | None = None
-        """ITEMS: the lines, newest first, where they are held."""
-        self.refs: array[int] | None = None
-        """ITEMS: offset and size of each line, newest first, where they are not held."""
-        self.number = 0
-        """ROLLED_BACK, REMOVED: how many. COMPACTED: 1 if it has a replacement_history."""
-        self.key: str | None = None
-        """STARTED, ABORTED, CONTEXT: the turn id. OTHER: what it is, for `explain`."""
-        self.text: str | None = None
-        """CONTEXT: the model. STARTED, ENDED, ABORTED: the timestamp. OTHER: why it is damaged."""
-        self.announces = False
-        """ANNOUNCED: it came in an open turn of lifecycle events."""
-        self.followed = False
-        """ROLLED_BACK: a record that has no mark comes behind it, ahead of the next mark."""
-        self.span: Span | None = None
-        self.undone_by: Mark | None = None
-        self.prefix = False
-        """Undone, unless no boundary is older: then it is of the session's prefix and stands."""
+    OTHER: why it is damaged.
+    """
+    announces: bool = False
+    """ANNOUNCED: it came in an open turn of lifecycle events."""
+    followed: bool = False
+    """ROLLED_BACK: a record that has no mark comes behind it, ahead of the next mark."""
+    span: Span | None = None
+    undone_by: Mark | None = None
+    prefix: bool = False
+    """Undone, unless no boundary is older: then it is of the session's prefix and stands."""
 
     @property
     def stands(self) -> bool:

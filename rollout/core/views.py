@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from array import array
 from collections.abc import Callable, Sequence
 
-from rollout.core.context import texts_of
-from rollout.core.history import Entry, History, agent_item, raw_item
-from rollout.core.reconstruct import pairs_oldest_first
+from rollout.core.history import Entry, History, agent_item, plain_items
 from rollout.core.turns import ITEM_KINDS, Kind, Mark, Span
 
 Fetch = Callable[[int, int, int], bytes]
@@ -27,14 +24,12 @@ class SeenTurn:
     started: str | None
     ended: str | None
     model: str | None
-    items: array[int]
-    """Segment, offset and size of each visible item that stands, oldest first; bit 62 of the size: from an agent."""
-    user: tuple[int, int, int] | None
-    """Segment, offset, size of the first user boundary."""
+    items: tuple[tuple[Kind, int, int, int, bool], ...]
+    """Kind, segment, offset, size of the visible items that stand, oldest first; whether from another agent."""
+    item_count: int
+    user: str | None
+    """How the first user's text begins."""
     undone_by: tuple[int, int, int] | None
-
-
-_AGENT = 1 << 62
 
 
 class TurnCollector:
@@ -61,14 +56,7 @@ def turn_stands(marks: Sequence[Mark]) -> bool:
 
 
 def _see_turn(span: Span, marks: Sequence[Mark]) -> SeenTurn:
-    items = array("Q")
-    for mark in marks:
-        if mark.stands and mark.kind in ITEM_KINDS:
-            if mark.refs is not None:
-                for offset, size in pairs_oldest_first(mark.refs):
-                    items.extend((mark.segment, offset, size))
-            else:
-                items.extend((mark.segment, mark.offset, mark.size | (_AGENT if mark.key == "agent" else 0)))
+    items = [mark for mark in marks if mark.stands and mark.kind in ITEM_KINDS]
     stands = turn_stands(marks)
     user = next((m for m in marks if m.kind is Kind.BOUNDARY and (m.stands or not stands)), None)
     contexts = [m for m in marks if m.kind is Kind.CONTEXT and span.fits(m.key) and (m.stands or not stands)]
@@ -83,26 +71,20 @@ def _see_turn(span: Span, marks: Sequence[Mark]) -> SeenTurn:
         started=opening.text if span.explicit else None,
         ended=None if span.ending is None else span.ending.text,
         model=contexts[0].text if contexts else None,
-        items=items,
-        user=None if user is None else (user.segment, user.offset, user.size),
+        items=tuple((m.kind, m.segment, m.offset, m.size, m.key == "agent") for m in items),
+        item_count=sum(m.number if m.kind is Kind.ITEMS else 1 for m in items),
+        user=None if user is None else user.text,
         undone_by=None if undone is None else (undone.segment, undone.offset, undone.newlines),
     )
 
 
-def items_of(turn: SeenTurn, fetch: Fetch) -> History:
+def items_of(turn: SeenTurn, fetch: Fetch, depth: int) -> History:
     """The items of a turn, read again."""
     entries: list[Entry] = []
-    for i in range(0, len(turn.items), 3):
-        segment, offset, size = turn.items[i : i + 3]
-        data = fetch(segment, offset, size & (_AGENT - 1))
-        entries.append(agent_item(data) if size & _AGENT else data)
+    for kind, segment, offset, size, is_agents in turn.items:
+        data = fetch(segment, offset, size)
+        if kind is Kind.ITEMS:
+            entries += plain_items(data, depth)
+        else:
+            entries.append(agent_item(data) if is_agents else data)
     return History(entries)
-
-
-def user_text(turn: SeenTurn, fetch: Fetch) -> str | None:
-    """The text of the first message of the user in the turn; None if there is none."""
-    if turn.user is None:
-        return None
-    data = fetch(*turn.user)
-    texts = texts_of(raw_item(data))
-    return None if texts is None else "\n".join(texts)

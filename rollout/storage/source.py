@@ -101,7 +101,7 @@ class Opened:
                 is_first = is_first and isinstance(block, lines.Gap)
                 continue
             offset = block.offset
-            for line in block.body.split(b"\n"):
+            for line in block.lines:
                 for piece in codec.split(line, self.limits.depth):
                     if piece.envelope is not None and piece.envelope.type == "session_meta":
                         found = codec.decode_value(codec.payload_of(piece.data))
@@ -257,7 +257,7 @@ def _ends_line(opened: Opened, end: int, ordinal: object, limits: Limits) -> boo
     for block in lines.backward(opened.source, end, limits):
         if not isinstance(block, lines.Batch):
             return False
-        last = block.body.rstrip(b"\n").rpartition(b"\n")[2]
+        last = block.lines[-2]
         try:
             found = msgspec.json.decode(last, type=_Ordinal).ordinal
         except msgspec.DecodeError:

@@ -1,0 +1,393 @@
+"""The file-system port: everything that this library asks of a disk.
+
+`RealFileSystem` (`REAL`) asks the operating system, `rollout.testing.disk.SimulatedDisk` answers from memory.
+Reading raises `SourceError` and its kin. Writing lets `OSError` through, because only the writer knows what
+an error means for the bytes before it; kinds of files that can never be right are refused with `NotARollout`.
+
+A lock is a `flock` on the written file itself: it follows renames and links, and dies with its process.
+Who holds it stands in `.<name>.lock` beside the file, which is a note and never decides anything.
+No symbolic link is followed at the end of a path that is written; with a `root`, none on the way leads out of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import errno
+import json
+import os
+import stat
+import sys
+import threading
+import weakref
+from typing import Protocol
+
+from rollout.errors import Locked, NotARollout, NotFound, SourceError, WriteError
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+AnyPath = str | os.PathLike[str]
+
+_OPEN = (
+    getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+)
+_NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_WINDOWS_LOCK_OFFSET = 1 << 62  # behind any data: Windows locks keep readers out
+_NOTE_BYTES = 4096
+
+
+class ShortWrite(OSError):
+    """The system took only the first `written` of `wanted` bytes."""
+
+    def __init__(self, written: int, wanted: int) -> None:
+        super().__init__(errno.EIO, f"only {written} of {wanted} bytes were written")
+        self.written, self.wanted = written, wanted
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Holder:
+    """Who writes: process, machine, and since when (text, as it is to be shown)."""
+
+    pid: int
+    host: str
+    since: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host} since {self.since}"
+
+    def encode(self) -> bytes:
+        """The note in the lock file: one JSON object."""
+        return json.dumps(dataclasses.asdict(self)).encode() + b"\n"
+
+    @classmethod
+    def decode(cls, note: bytes) -> Holder | None:
+        """The holder of a note; None for one that was not written whole."""
+        try:
+            found = json.loads(note)
+            return cls(int(found["pid"]), str(found["host"]), str(found["since"]))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return None
+
+
+def locked(path: str, holder: Holder | None) -> Locked:
+    """The error for a lock that is taken."""
+    who = "" if holder is None else f" ({holder})"
+    return Locked(f"another writer holds it{who}", path=path, remedy="close it there, or read without a lock")
+
+
+class ReadFile(Protocol):
+    """An open file. Safe to use from several threads."""
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Device and inode: equal for two files that share their bytes."""
+
+    def size(self) -> int:
+        """Bytes in the file now."""
+
+    def read_at(self, offset: int, n: int) -> bytes:
+        """`n` bytes from `offset`; fewer only where the file ends. SourceError if the disk fails."""
+
+    def close(self) -> None:
+        """Closes the file; once is enough, twice is fine."""
+
+
+class AppendFile(ReadFile, Protocol):
+    """A file open for appending (and for reading). Raises OSError."""
+
+    def append(self, data: bytes) -> int:
+        """Writes `data` at the end in one system call; the offset behind it. ShortWrite if not all of it went."""
+
+    def sync(self) -> None:
+        """Returns when the bytes and the size of the file are on the disk, its name perhaps not."""
+
+    def truncate(self, size: int) -> None:
+        """Cuts the file to `size` bytes."""
+
+    def lock(self, holder: Holder) -> None:
+        """Takes the one writer's lock and leaves a note of the holder beside the file.
+
+        Locked, naming the present holder, if it is taken or if the path now names another file.
+        Released by `close` and by the end of the process.
+        """
+
+
+class FileSystem(Protocol):
+    """What this library does to files. Methods that change something raise OSError."""
+
+    def open_read(self, path: AnyPath) -> ReadFile:
+        """NotFound, NotARollout (a directory, a FIFO, a device: never blocks) or SourceError."""
+
+    def open_append(self, path: AnyPath, *, create: bool = False, mode: int = 0o600) -> AppendFile:
+        """`create`: the file must not be there yet, else it must. FileExistsError, FileNotFoundError, NotARollout."""
+
+    def write_new(self, path: AnyPath, data: bytes) -> None:
+        """A new file (0600) with `data`, synced; its directory is not. FileExistsError."""
+
+    def mkdir(self, path: AnyPath) -> None:
+        """One new directory, 0700. FileExistsError."""
+
+    def sync_dir(self, path: AnyPath) -> None:
+        """Returns when the names in the directory are on the disk."""
+
+    def rename(self, source: AnyPath, target: AnyPath) -> None:
+        """Atomic; replaces `target`."""
+
+    def link(self, source: AnyPath, target: AnyPath) -> None:
+        """A second name. FileExistsError."""
+
+    def unlink(self, path: AnyPath) -> None:
+        """Removes a name."""
+
+    def names(self, path: AnyPath) -> list[str]:
+        """The names in a directory, sorted. FileNotFoundError, NotADirectoryError."""
+
+
+class _File:
+    """A read-only descriptor; `pread` where there is one, else seek and read under a lock."""
+
+    def __init__(self, fd: int, path: str) -> None:
+        self._fd, self._path = fd, path
+        self._seeking = threading.Lock()
+        status = os.fstat(fd)
+        self._identity = (status.st_dev, status.st_ino)
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        return self._identity
+
+    def size(self) -> int:
+        return os.fstat(self._fd).st_size
+
+    def read_at(self, offset: int, n: int) -> bytes:
+        try:
+            found = self._read_some(offset, n)
+            if len(found) == n or not found:
+                return found
+            pieces = [found]
+            read = len(found)
+            while read < n and (found := self._read_some(offset + read, n - read)):
+                pieces.append(found)
+                read += len(found)
+            return b"".join(pieces)
+        except OSError as error:
+            raise SourceError(f"cannot be read: {error.strerror}", path=self._path, offset=offset) from error
+
+    def _read_some(self, offset: int, n: int) -> bytes:  # EINTR is retried by Python itself (PEP 475)
+        if sys.platform == "win32":
+            with self._seeking:
+                os.lseek(self._fd, offset, os.SEEK_SET)
+                return os.read(self._fd, n)
+        else:
+            return os.pread(self._fd, n, offset)
+
+    def close(self) -> None:
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            os.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class _AppendFile(_File):
+    """A descriptor with O_APPEND. Forgotten in a forked child, so that the lock dies with the process that took it."""
+
+    _note: str | None = None
+
+    def __init__(self, fd: int, path: str) -> None:
+        super().__init__(fd, path)
+        _held.add(self)
+
+    def append(self, data: bytes) -> int:
+        written = os.write(self._fd, data)
+        if written != len(data):
+            raise ShortWrite(written, len(data))
+        return os.lseek(self._fd, 0, os.SEEK_CUR)  # where O_APPEND has put it, whoever else may append
+
+    def sync(self) -> None:
+        _sync(self._fd)
+
+    def truncate(self, size: int) -> None:
+        os.ftruncate(self._fd, size)
+
+    def lock(self, holder: Holder) -> None:
+        beside = _note_path(self._path)
+        try:
+            _lock(self._fd)
+        except (BlockingIOError, PermissionError) as error:  # the second is what Windows says
+            raise locked(self._path, _read_note(beside)) from error
+        if not self._is_at_its_path():
+            raise Locked("was replaced while it was being opened", path=self._path, remedy="open it again")
+        self._note = beside
+        with contextlib.suppress(OSError):  # the lock holds without its note
+            fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _OPEN | _NOFOLLOW, 0o600)
+            try:
+                os.write(fd, holder.encode())
+            finally:
+                os.close(fd)
+
+    def _is_at_its_path(self) -> bool:
+        try:
+            status = os.lstat(self._path)
+        except FileNotFoundError:
+            return False
+        return (status.st_dev, status.st_ino) == self._identity
+
+    def close(self) -> None:
+        if self._note is not None and self._fd >= 0:
+            with contextlib.suppress(OSError):  # while the lock is still held: never the next holder's note
+                os.unlink(self._note)
+        super().close()
+
+
+_held: weakref.WeakSet[_AppendFile] = weakref.WeakSet()
+
+
+def _forget_in_child() -> None:
+    for file in list(_held):
+        file._note = None
+        file.close()
+
+
+if sys.platform != "win32":
+    os.register_at_fork(after_in_child=_forget_in_child)
+
+
+def _lock(fd: int) -> None:
+    if sys.platform == "win32":
+        os.lseek(fd, _WINDOWS_LOCK_OFFSET, os.SEEK_SET)
+        msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)
+    else:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _sync(fd: int) -> None:
+    if sys.platform == "darwin":
+        fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # fsync alone stops at the drive's cache there
+    elif hasattr(os, "fdatasync"):
+        os.fdatasync(fd)
+    else:
+        os.fsync(fd)
+
+
+def _note_path(path: str) -> str:
+    directory, name = os.path.split(path)
+    return os.path.join(directory, f".{name}.lock")
+
+
+def _read_note(path: str) -> Holder | None:
+    try:
+        fd = os.open(path, os.O_RDONLY | _OPEN | _NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        return Holder.decode(os.read(fd, _NOTE_BYTES))
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+
+
+def _regular(fd: int, path: str) -> int:
+    """`fd` if it is a regular file; else it is closed."""
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode):
+        return fd
+    os.close(fd)
+    kinds = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a FIFO", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+    raise _no_rollout(path, kinds.get(stat.S_IFMT(mode), "no regular file"))
+
+
+def _no_rollout(path: str, kind: str) -> NotARollout:
+    return NotARollout(f"is {kind}, not a rollout", path=path, remedy="give the path of a rollout file or a thread id")
+
+
+class RealFileSystem:
+    """The operating system. With a `root` (the home) writing outside of it is refused, symbolic links resolved."""
+
+    def __init__(self, root: AnyPath | None = None) -> None:
+        self._root = None if root is None else os.path.realpath(root)
+
+    def open_read(self, path: AnyPath) -> ReadFile:
+        name = os.fspath(path)
+        try:
+            return _File(_regular(os.open(name, os.O_RDONLY | _OPEN), name), name)
+        except (FileNotFoundError, NotADirectoryError) as error:
+            raise NotFound("there is no such file", path=name, remedy="check the path") from error
+        except PermissionError as error:
+            if os.path.isdir(name):  # Windows
+                raise _no_rollout(name, "a directory") from error
+            remedy = "check the permissions of the file and its directories"
+            raise SourceError("may not be read", path=name, remedy=remedy) from error
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                raise _no_rollout(name, "a socket or a device") from error
+            raise SourceError(f"cannot be opened: {error.strerror}", path=name) from error
+
+    def open_append(self, path: AnyPath, *, create: bool = False, mode: int = 0o600) -> AppendFile:
+        name = self._place(path)
+        flags = os.O_RDWR | os.O_APPEND | _OPEN | _NOFOLLOW | (os.O_CREAT | os.O_EXCL if create else 0)
+        try:
+            return _AppendFile(_regular(os.open(name, flags, mode), name), name)
+        except IsADirectoryError as error:
+            raise _no_rollout(name, "a directory") from error
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise _no_rollout(name, "a symbolic link") from error
+            if error.errno == errno.ENXIO:
+                raise _no_rollout(name, "a socket or a device") from error
+            raise
+
+    def write_new(self, path: AnyPath, data: bytes) -> None:
+        file = self.open_append(path, create=True)
+        try:
+            file.append(data)
+            file.sync()
+        finally:
+            file.close()
+
+    def mkdir(self, path: AnyPath) -> None:
+        os.mkdir(self._place(path), 0o700)
+
+    def sync_dir(self, path: AnyPath) -> None:
+        if sys.platform != "win32":  # where NTFS journals names and a directory cannot be opened
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            except OSError as error:
+                if error.errno not in {errno.EINVAL, errno.EBADF}:  # a file system whose directories have no sync
+                    raise
+            finally:
+                os.close(fd)
+
+    def rename(self, source: AnyPath, target: AnyPath) -> None:
+        os.replace(self._place(source), self._place(target))
+
+    def link(self, source: AnyPath, target: AnyPath) -> None:
+        os.link(self._place(source), self._place(target), follow_symlinks=False)
+
+    def unlink(self, path: AnyPath) -> None:
+        os.unlink(self._place(path))
+
+    def names(self, path: AnyPath) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def _place(self, path: AnyPath) -> str:
+        """`path` as it is to be written; with a root, its directory resolved, and refused if that lies outside."""
+        name = os.fspath(path)
+        if self._root is None or os.path.abspath(name) == self._root:
+            return name
+        directory, last = os.path.split(os.path.abspath(name))
+        real = os.path.realpath(directory)
+        if os.path.realpath(os.path.join(real, last)) == self._root:
+            return name
+        if not os.path.join(real, "").startswith(os.path.join(self._root, "")):
+            raise WriteError(f"lies outside of {self._root}", path=name, remedy="no link may lead out of the home")
+        return os.path.join(real, last)
+
+
+REAL = RealFileSystem()

@@ -1,0 +1,213 @@
+"""What a crash left at the end of a file, and how it is mended under the writer's lock.
+
+A write goes to the end of the file in one piece, so a crash can only leave: a part of it (a torn tail), NUL bytes in
+its place (the size reached the disk before the data), or some whole lines of a batch without the others.
+
+Incomplete batch at the end. Each line of a batch of n > 1 lines ends with the envelope key `"batch":[k,n]`, k from
+1 to n; a line that is written alone has no such key. A batch of which not all n lines stand, one behind the other, is
+incomplete, and its lines are not visible. Only the last batch of a file can be: whoever opens the file for append cuts
+it before anything is written behind it. So a reader looks at the last whole line: without the key everything stands,
+and nothing more need be looked at. The rule holds at the end of a file, not at the end of a base (`history_base`),
+which was whole when it was referred to.
+
+`inspect` decides and changes nothing; `apply` keeps what it cuts in a file beside, durably, before it cuts. Nothing
+that a reader could read is ever removed, and a crash in between leaves a file that is mended in the same way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from rollout.errors import NotARollout
+from rollout.limits import DEFAULT
+from rollout.storage.fs import AnyPath, AppendFile, FileSystem, ReadFile
+
+HoldsRecord = Callable[[bytes], bool]
+"""Would a reader find a record in these bytes, which end in no newline?"""
+
+# At the end of a line that is JSON this cannot be anything but a key of the outermost object.
+_MARK = re.compile(rb',"batch":\[([1-9][0-9]{0,8}),([1-9][0-9]{0,8})\]\}\Z')
+_WHITE = b" \t\r\n"
+_BLANK = b"\0" + _WHITE
+
+
+def mark_batch(lines: Sequence[bytes]) -> list[bytes]:
+    """The lines (JSON objects with a key or more, each ended by a newline) as one batch; one alone stays as it is."""
+    plain = [unmark(line) for line in lines]
+    if len(plain) < 2:
+        return plain
+    return [b'%b,"batch":[%d,%d]}\n' % (line.rstrip(_BLANK)[:-1], k, len(plain)) for k, line in enumerate(plain, 1)]
+
+
+def unmark(line: bytes) -> bytes:
+    """The line as one that stands alone: for a copy that may end inside a batch."""
+    body = line.rstrip(_BLANK)
+    found = _MARK.search(body)
+    return line if found is None else body[: found.start()] + b"}\n"
+
+
+def batch_mark(line: bytes) -> tuple[int, int] | None:
+    """(k, n) of a line (with or without its newline) of a batch."""
+    body = line.rstrip(_BLANK)
+    found = _MARK.search(body, max(0, len(body) - 40)) if body.endswith(b"]}") else None
+    if found is None or not 1 <= int(found[1]) <= int(found[2]) > 1:
+        return None
+    return int(found[1]), int(found[2])
+
+
+def incomplete_batch_start(newest_first: Iterable[tuple[int, bytes]], holds_record: HoldsRecord) -> int | None:
+    """From which offset on nothing is visible, because the batch there is incomplete; None: all stands.
+
+    The file is to be read as if it ended there (behind NUL bytes that may be within a line).
+    `newest_first` gives (offset, bytes) of the physical lines from the end of the file, a tail that holds a record
+    included; no more of them are taken than the answer needs: one, where the last line is of no batch.
+    """
+    start = previous = None
+    complete = True
+    for offset, piece in _pieces(newest_first, holds_record):
+        if piece is None:  # a hole where lines were: one of this batch may have been there
+            complete = complete and previous is None
+            continue
+        mark = batch_mark(piece)
+        if mark is None or (previous is not None and (mark[1] != previous[1] or mark[0] >= previous[0])):
+            return start
+        complete = complete and mark[0] == (mark[1] if previous is None else previous[0] - 1)
+        start, previous = offset, mark
+        if mark[0] == 1:
+            return None if complete else start
+    return start
+
+
+def _pieces(newest_first: Iterable[tuple[int, bytes]], holds_record: HoldsRecord) -> Iterator[tuple[int, bytes | None]]:
+    """The lines, those with NUL bytes in them piece by piece; None for a piece that is no record."""
+    for offset, line in newest_first:
+        if b"\0" not in line:
+            if line.strip(_BLANK):
+                yield offset, line
+            continue
+        end = len(line)
+        while True:
+            at = line.rfind(b"\0", 0, end) + 1
+            piece = line[at:end]
+            yield offset + at, piece if holds_record(piece) else None
+            if not at:
+                break
+            end = len(line[:at].rstrip(b"\0"))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """How to mend the end of a file of `end` bytes.
+
+    Bytes from `cut` on go, after those up to `keep_end` were kept beside (none if that is `cut`: the rest is NUL);
+    then, with `newline`, the last record gets the newline that it lacks.
+    """
+
+    end: int
+    cut: int
+    keep_end: int
+    newline: bool
+
+    @property
+    def needed(self) -> bool:
+        """Whether there is anything to mend."""
+        return self.cut != self.end or self.newline
+
+    @property
+    def kept_bytes(self) -> int:
+        """How many bytes go to the file beside."""
+        return self.keep_end - self.cut
+
+
+def inspect(file: ReadFile, holds_record: HoldsRecord, *, chunk_bytes: int = DEFAULT.chunk_bytes) -> Plan:
+    """Decides what is to be done; changes nothing. SourceError if the disk fails."""
+    return _plan(file, file.size(), holds_record, chunk_bytes)
+
+
+def _plan(file: ReadFile, end: int, holds_record: HoldsRecord, chunk_bytes: int) -> Plan:
+    data_end = _data_end(file, end, chunk_bytes)
+    lines = _lines_backward(file, data_end, chunk_bytes)
+    tail_start, tail = next(lines)
+    whole = bool(tail) and holds_record(tail)
+    batch = incomplete_batch_start(itertools.chain([(tail_start, tail)] if whole else [], lines), holds_record)
+    if batch is not None:
+        below = _plan(file, batch, holds_record, chunk_bytes)  # it may begin behind NUL bytes, inside a line
+        return Plan(end, below.cut, data_end, below.newline)
+    if whole or not tail:
+        return Plan(end, data_end, data_end, newline=whole)
+    return Plan(end, tail_start, data_end, newline=False)
+
+
+def apply(fs: FileSystem, file: AppendFile, path: AnyPath, plan: Plan) -> str | None:
+    """Carries `plan` out on the locked `file`, whose sync is left to the caller; the path of the file beside, if any.
+
+    OSError, SourceError. What is kept beside is durable before anything is cut.
+    """
+    beside = _keep(fs, path, file.read_at(plan.cut, plan.kept_bytes)) if plan.kept_bytes else None
+    if plan.cut != plan.end:
+        file.truncate(plan.cut)
+    if plan.newline:
+        file.append(b"\n")
+    return beside
+
+
+def _keep(fs: FileSystem, path: AnyPath, data: bytes) -> str:
+    """`data` durably in `<path>.torn-<n>`; a file of an earlier try that holds just them will do."""
+    number = 1
+    while True:
+        beside = f"{os.fspath(path)}.torn-{number}"
+        try:
+            fs.write_new(beside, data)
+            break
+        except FileExistsError:
+            if _holds_durably(fs, beside, data):
+                break
+            number += 1
+    fs.sync_dir(os.path.dirname(beside) or ".")
+    return beside
+
+
+def _holds_durably(fs: FileSystem, path: str, data: bytes) -> bool:
+    try:
+        file = fs.open_append(path)
+    except (FileNotFoundError, PermissionError, NotARollout):
+        return False
+    try:
+        if file.size() != len(data) or file.read_at(0, len(data)) != data:
+            return False
+        file.sync()  # its process may have died before it did
+        return True
+    finally:
+        file.close()
+
+
+def _data_end(file: ReadFile, end: int, chunk_bytes: int) -> int:
+    """Where the NUL bytes begin that end the file."""
+    while end:
+        start = max(0, end - chunk_bytes)
+        chunk = file.read_at(start, end - start).rstrip(b"\0")
+        if chunk:
+            return start + len(chunk)
+        end = start
+    return 0
+
+
+def _lines_backward(file: ReadFile, end: int, chunk_bytes: int) -> Iterator[tuple[int, bytes]]:
+    """First the tail (perhaps empty), then the lines without their newlines, newest first, as (offset, bytes)."""
+    pieces: list[bytes] = []  # of the line that is being read, last piece first
+    while end:
+        start = max(0, end - chunk_bytes)
+        chunk = file.read_at(start, end - start)
+        at = len(chunk)
+        while (newline := chunk.rfind(b"\n", 0, at)) >= 0:
+            pieces.append(chunk[newline + 1 : at])
+            yield start + newline + 1, b"".join(reversed(pieces))
+            pieces.clear()
+            at = newline
+        pieces.append(chunk[:at])
+        end = start
+    yield 0, b"".join(reversed(pieces))

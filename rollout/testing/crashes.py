@@ -1,0 +1,242 @@
+"""What a crash may leave of what was done to a disk, and whether anything acknowledged is lost by it.
+
+A POSIX disk promises: bytes and size of a file are safe after its sync, names after the sync of their directory;
+nothing else is. So after a crash
+
+- what was appended since the last sync is there up to any byte, and may be followed by NUL bytes up to the size;
+  with `sector_bytes`, any one run of sectors of it may be NUL instead (pages are written in any order);
+- names that were made, removed or renamed since the last sync of their directory are changed or not, each for itself
+  (a rename is one change, safe with its new directory), so a synced file may be missing because its name is;
+- bytes whose sync failed may be NUL for ever, even if a later sync succeeds;
+- locks are gone.
+
+Everything is deterministic: the same operations and the same seed give the same states.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from rollout.testing.disk import NAMING, Effect, Fault, Image, Kind, Op, SimulatedDisk, change_names
+
+Tree = Mapping[str, bytes | None]
+Workload = Callable[[SimulatedDisk, Callable[[Any], None]], None]
+"""Does something to a disk and calls the second argument with whatever it was told is safe."""
+Check = Callable[[SimulatedDisk, list[Any]], None]
+"""Recovers a crashed disk and raises AssertionError if something that was acknowledged is not there."""
+
+_ALL_SUBSETS_OF = 8
+"""So many unsynced changes of names are combined in every way; of more, a sample of the ways."""
+
+
+class CrashFailure(AssertionError):
+    """A crash after operation `at` lost something; `tree` is what it left."""
+
+    def __init__(self, at: int, op: Op | None, acked: Sequence[object], tree: Tree, why: BaseException) -> None:
+        super().__init__(f"crash after operation {at} ({op}), acknowledged {acked!r}, left {tree!r}: {why!r}")
+        self.at, self.tree = at, tree
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Explored:
+    """How much was explored: operations of the workload, and different pairs of a state and what was acknowledged."""
+
+    ops: int
+    states: int
+
+
+def explore(
+    workload: Workload,
+    check: Check,
+    *,
+    start: Tree | None = None,
+    faults: Sequence[Fault] = (),
+    sector_bytes: int = 0,
+    limit: int = 4000,
+    seed: int = 0,
+) -> Explored:
+    """Runs `workload` on a disk that holds `start`, and `check` on all that a crash after any operation may leave.
+
+    CrashFailure for the first state that does not pass.
+    """
+    disk = SimulatedDisk(start, faults=faults)
+    acks: list[tuple[int, object]] = []
+    workload(disk, lambda value: acks.append((len(disk.ops), value)))
+    seen = set()
+    for at in range(len(disk.ops) + 1):
+        acked = [value for ops, value in acks if ops <= at]
+        for tree in crash_states(disk, at, sector_bytes=sector_bytes, limit=limit, seed=seed):
+            key = (len(acked), frozenset(tree.items()))
+            if key in seen:
+                continue
+            seen.add(key)
+            try:
+                check(SimulatedDisk(tree), acked)
+            except Exception as error:
+                raise CrashFailure(at, disk.ops[at - 1] if at else None, acked, tree, error) from error
+    return Explored(len(disk.ops), len(seen))
+
+
+def mutants(workload: Workload, *, start: Tree | None = None) -> list[Fault]:
+    """The faults that leave out one sync of the workload, or put it behind the operation that comes after it.
+
+    A sync that another one follows is not put behind it: nothing can tell the two orders apart.
+    """
+    disk = SimulatedDisk(start)
+    workload(disk, lambda _: None)
+    syncs = (Kind.SYNC, Kind.SYNC_DIR)
+    found = []
+    for kind in syncs:
+        places = [at for at, attempt in enumerate(disk.attempts) if attempt is kind]
+        for nth, at in enumerate(places):
+            found.append(Fault(nth, Effect.DROP, kind))
+            if disk.attempts[at + 1 : at + 2] and disk.attempts[at + 1] not in syncs:
+                found.append(Fault(nth, Effect.DELAY, kind))
+    return found
+
+
+def crash_states(
+    disk: SimulatedDisk, at: int | None = None, *, sector_bytes: int = 0, limit: int = 4000, seed: int = 0
+) -> Iterator[dict[str, bytes | None]]:
+    """Every different tree that a crash may leave after the first `at` operations (None: after all).
+
+    Where there are more than `limit`, those in which but one file is neither as before nor as after, and a sample.
+    """
+    history = _History(disk.start, sector_bytes)
+    for op in disk.ops[:at]:
+        history.take(op)
+    seen = set()
+    for image in history.images(limit, random.Random(seed)):
+        tree = image.tree()
+        key = frozenset(tree.items())
+        if key not in seen:
+            seen.add(key)
+            yield tree
+
+
+class _FileHistory:
+    """What is on the disk of a file for sure, and what was done to it since its last sync."""
+
+    def __init__(self, synced: bytes = b"") -> None:
+        self.synced = self.content = synced
+        self.unsynced: list[Op] = []
+        self.unsafe: list[tuple[int, int]] = []  # ranges whose sync failed
+
+    def take(self, op: Op) -> None:
+        if op.kind is Kind.SYNC:
+            self.synced = self.content
+            self.unsynced.clear()
+        elif op.kind is Kind.SYNC_FAILED:
+            self.unsafe.append((self._safe_bytes(), len(self.content)))
+        elif op.kind is Kind.TRUNCATE:
+            self.content = self.content[: op.size]
+            self.unsafe = [(start, min(end, op.size)) for start, end in self.unsafe if start < op.size]
+            self.unsynced.append(op)
+        else:
+            self.content += op.data
+            self.unsynced.append(op)
+
+    def _safe_bytes(self) -> int:
+        return min([len(self.synced), *(op.size for op in self.unsynced if op.kind is Kind.TRUNCATE)])
+
+    def contents(self, sector_bytes: int) -> list[bytes]:
+        """All that a crash may leave: first what was there at the last sync, last what is there now."""
+        found = dict.fromkeys([self.synced, *self._cuts(), *self._holes(sector_bytes)])
+        for content in list(found):
+            for start, end in self.unsafe:
+                found[content[:start] + bytes(len(content[start:end])) + content[end:]] = None
+        found.pop(self.content, None)
+        return [*found, self.content]
+
+    def _cuts(self) -> Iterator[bytes]:
+        content = self.synced
+        for op in self.unsynced:
+            if op.kind is Kind.TRUNCATE:
+                content = content[: op.size]
+                yield content
+                continue
+            for kept in range(len(op.data) + 1):
+                cut = content + op.data[:kept]
+                yield cut
+                yield cut.ljust(len(content) + len(op.data), b"\0")
+                yield cut.ljust(len(self.content), b"\0")
+            content += op.data
+
+    def _holes(self, sector_bytes: int) -> Iterator[bytes]:
+        if not sector_bytes:
+            return
+        first, end = self._safe_bytes(), len(self.content)
+        edges = [first, *(at for at in range(0, end, sector_bytes) if at > first), end]
+        for start, stop in itertools.combinations(edges, 2):
+            yield self.content[:start] + bytes(stop - start) + self.content[stop:]
+
+
+class _History:
+    """What is on a disk for sure, and what was done to it since."""
+
+    def __init__(self, start: Image, sector_bytes: int) -> None:
+        self._sector_bytes = sector_bytes
+        self._files = {node: _FileHistory(data) for node, data in start.files.items()}
+        self._dirs = {node: dict(names) for node, names in start.dirs.items()}
+        self._renamed: list[Op] = []  # changes of names that may be lost
+
+    def take(self, op: Op) -> None:
+        if op.kind is Kind.SYNC_DIR:
+            self._sync_names(op.node)
+        elif op.kind in NAMING:
+            if op.kind is Kind.CREATE:
+                self._files[op.target] = _FileHistory()
+            elif op.kind is Kind.MKDIR:
+                self._dirs[op.target] = {}
+            self._renamed.append(op)
+        else:
+            self._files[op.node].take(op)
+
+    def _sync_names(self, node: int) -> None:
+        safe = [op for op in self._renamed if op.node == node]
+        moved = {(op.old_node, op.old_name) for op in safe if op.kind is Kind.RENAME}
+        self._renamed = [op for op in self._renamed if op.node != node and (op.node, op.name) not in moved]
+        for op in safe:
+            change_names(self._dirs, op)
+
+    def images(self, limit: int, rng: random.Random) -> Iterator[Image]:
+        """The possible states, see `crash_states`; not all different."""
+        contents = {node: file.contents(self._sector_bytes) for node, file in self._files.items()}
+        for dirs in self._names(rng):
+            shown = {node for names in dirs.values() for node in names.values()}
+            options = {node: found if node in shown else found[:1] for node, found in contents.items()}
+            for files in _combinations(options, limit, rng):
+                yield Image(files, dirs)
+
+    def _names(self, rng: random.Random) -> Iterator[dict[int, dict[str, int]]]:
+        changes = len(self._renamed)
+        if changes <= _ALL_SUBSETS_OF:
+            chosen: Iterable[tuple[bool, ...]] = itertools.product((False, True), repeat=changes)
+        else:
+            prefixes = [tuple(at < kept for at in range(changes)) for kept in range(changes + 1)]
+            lacking = [tuple(at != lost for at in range(changes)) for lost in range(changes)]
+            sample = [tuple(rng.random() < 0.5 for _ in range(changes)) for _ in range(2**_ALL_SUBSETS_OF)]
+            chosen = prefixes + lacking + sample
+        for keep in chosen:
+            dirs = {node: dict(names) for node, names in self._dirs.items()}
+            for op in itertools.compress(self._renamed, keep):
+                change_names(dirs, op)
+            yield dirs
+
+
+def _combinations(options: dict[int, list[bytes]], limit: int, rng: random.Random) -> Iterator[dict[int, bytes]]:
+    """One content for each file, in every way if there are at most `limit`."""
+    if math.prod(len(found) for found in options.values()) <= limit:
+        for chosen in itertools.product(*options.values()):
+            yield dict(zip(options, chosen, strict=True))
+        return
+    for node, found in options.items():
+        for content, at in itertools.product(found, (0, -1)):
+            yield {other: contents[at] for other, contents in options.items()} | {node: content}
+    for _ in range(limit):
+        yield {node: rng.choice(found) for node, found in options.items()}

@@ -1,0 +1,385 @@
+"""A disk in memory behind the file-system port: it remembers what was done to it, and fails on request.
+
+`rollout.testing.crashes` tells what of that a crash may keep. Everything is deterministic.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import errno
+import os
+import posixpath
+import threading
+from collections.abc import Mapping, Sequence
+
+from rollout.errors import Locked, NotARollout, NotFound
+from rollout.storage.fs import AnyPath, Holder, ShortWrite, locked
+
+ROOT = 0
+
+
+class Kind(enum.Enum):
+    """What can be done to a disk."""
+
+    WRITE = "write"
+    TRUNCATE = "truncate"
+    SYNC = "sync"
+    SYNC_FAILED = "sync failed"
+    SYNC_DIR = "sync dir"
+    CREATE = "create"
+    MKDIR = "mkdir"
+    LINK = "link"
+    UNLINK = "unlink"
+    RENAME = "rename"
+
+
+NAMING = frozenset({Kind.CREATE, Kind.MKDIR, Kind.LINK, Kind.UNLINK, Kind.RENAME})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Op:
+    """One operation.
+
+    `node` is the file (write, truncate, sync) or the directory in which `name` comes to stand for `target`, or ceases
+    to; a rename takes the name from `old_name` in `old_node`.
+    """
+
+    kind: Kind
+    node: int
+    name: str = ""
+    target: int = -1
+    data: bytes = b""
+    size: int = 0
+    old_node: int = -1
+    old_name: str = ""
+
+
+class Effect(enum.Enum):
+    """What goes wrong with an operation."""
+
+    FAIL = "fail"
+    """It raises `error`, and nothing happens (a failed sync makes what was not synced unsafe for ever)."""
+    SHORT = "short"
+    """A write takes `written` bytes only."""
+    DROP = "drop"
+    """It says that all went well and does nothing."""
+    DELAY = "delay"
+    """It says that all went well and is done after the next operation."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fault:
+    """Something goes wrong with the `nth` operation (from 0) of `kind`, or of any kind (None)."""
+
+    nth: int
+    effect: Effect
+    kind: Kind | None = None
+    error: int = errno.EIO
+    written: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Image:
+    """Nodes: files with their bytes, directories with the nodes that their names stand for."""
+
+    files: dict[int, bytes]
+    dirs: dict[int, dict[str, int]]
+
+    def tree(self) -> dict[str, bytes | None]:
+        """Paths to bytes, or None for a directory."""
+        found: dict[str, bytes | None] = {}
+        below = [("", ROOT)]
+        while below:
+            path, node = below.pop()
+            for name, child in self.dirs[node].items():
+                found[f"{path}/{name}"] = self.files.get(child)
+                if child in self.dirs:
+                    below.append((f"{path}/{name}", child))
+        return found
+
+
+def change_names(dirs: dict[int, dict[str, int]], op: Op) -> None:
+    """Does to the directories what `op` does to names."""
+    if op.kind is Kind.UNLINK:
+        if dirs[op.node].get(op.name) == op.target:
+            del dirs[op.node][op.name]
+        return
+    if op.kind is Kind.RENAME and dirs[op.old_node].get(op.old_name) == op.target:
+        del dirs[op.old_node][op.old_name]
+    dirs[op.node][op.name] = op.target
+
+
+class SimulatedDisk:
+    """A `FileSystem` in memory; paths are absolute, with slashes.
+
+    It begins with `tree`, all of it on the disk: paths to bytes, or to None for a directory.
+    `ops` is what was done since, `attempts` the kinds of all that was asked for, whatever became of it.
+    """
+
+    def __init__(self, tree: Mapping[str, bytes | None] | None = None, *, faults: Sequence[Fault] = ()) -> None:
+        self.ops: list[Op] = []
+        self.attempts: list[Kind] = []
+        self._faults = tuple(faults)
+        self._delayed: list[Op] = []
+        self._files: dict[int, bytes] = {}
+        self._dirs: dict[int, dict[str, int]] = {ROOT: {}}
+        self._next = ROOT + 1
+        self._locks: dict[int, Holder] = {}
+        self.process = 0
+        self._mutex = threading.RLock()
+        for path, data in sorted((tree or {}).items()):
+            self._plant(path, data)
+        self.start = Image(dict(self._files), {node: dict(names) for node, names in self._dirs.items()})
+
+    def tree(self) -> dict[str, bytes | None]:
+        """All that is there, as a running process sees it."""
+        return Image(self._files, self._dirs).tree()
+
+    def kill(self) -> None:
+        """The process dies (not the machine): its files are closed and its locks gone, all it did is there."""
+        self.process += 1
+        self._locks.clear()
+
+    # the port
+
+    def open_read(self, path: AnyPath) -> SimulatedFile:
+        """As the port says."""
+        try:
+            return self._open(path)
+        except OSError as error:
+            raise NotFound("there is no such file", path=path) from error
+
+    def open_append(self, path: AnyPath, *, create: bool = False, mode: int = 0o600) -> SimulatedFile:
+        """As the port says; `mode` is of no consequence here."""
+        with self._mutex:
+            if create:
+                self._add(Kind.CREATE, path)
+            return self._open(path)
+
+    def _open(self, path: AnyPath) -> SimulatedFile:
+        node = self._find(path)
+        if node in self._dirs:
+            raise NotARollout("is a directory, not a rollout", path=path)
+        return SimulatedFile(self, node, os.fspath(path))
+
+    def write_new(self, path: AnyPath, data: bytes) -> None:
+        """As the port says."""
+        file = self.open_append(path, create=True)
+        file.append(data)
+        file.sync()
+
+    def mkdir(self, path: AnyPath) -> None:
+        """As the port says."""
+        with self._mutex:
+            self._add(Kind.MKDIR, path)
+
+    def sync_dir(self, path: AnyPath) -> None:
+        """As the port says."""
+        with self._mutex:
+            self.do(Op(Kind.SYNC_DIR, self._find_dir(path)))
+
+    def rename(self, source: AnyPath, target: AnyPath) -> None:
+        """As the port says."""
+        with self._mutex:
+            old_node, old_name = self._place(source)
+            node, name = self._place(target)
+            self.do(Op(Kind.RENAME, node, name, self._find(source), old_node=old_node, old_name=old_name))
+
+    def link(self, source: AnyPath, target: AnyPath) -> None:
+        """As the port says."""
+        with self._mutex:
+            found = self._find(source)
+            self._refuse_existing(target)
+            node, name = self._place(target)
+            self.do(Op(Kind.LINK, node, name, found))
+
+    def unlink(self, path: AnyPath) -> None:
+        """As the port says."""
+        with self._mutex:
+            node, name = self._place(path)
+            self.do(Op(Kind.UNLINK, node, name, self._find(path)))
+
+    def names(self, path: AnyPath) -> list[str]:
+        """As the port says."""
+        return sorted(self._dirs[self._find_dir(path)])
+
+    # operations
+
+    def do(self, op: Op) -> int:
+        """Does and records `op`, or what its fault makes of it; for a write, how many bytes went."""
+        with self._mutex:
+            fault = self._fault(op.kind)
+            delayed, self._delayed = self._delayed, []
+            if fault is None:
+                self._record(op)
+            elif fault.effect is Effect.SHORT:
+                op = dataclasses.replace(op, data=op.data[: fault.written])
+                self._record(op)
+            elif fault.effect is Effect.DELAY:
+                self._delayed.append(op)
+            elif fault.effect is Effect.FAIL:
+                if op.kind is Kind.SYNC:
+                    self._record(dataclasses.replace(op, kind=Kind.SYNC_FAILED))
+                raise OSError(fault.error, os.strerror(fault.error))
+            for late in delayed:
+                self._record(late)
+            return len(op.data)
+
+    def _fault(self, kind: Kind) -> Fault | None:
+        of_kind, of_all = self.attempts.count(kind), len(self.attempts)
+        self.attempts.append(kind)
+        for fault in self._faults:
+            if fault.nth == of_all if fault.kind is None else (fault.kind is kind and fault.nth == of_kind):
+                if fault.effect is Effect.SHORT and kind is not Kind.WRITE:
+                    continue
+                return fault
+        return None
+
+    def _record(self, op: Op) -> None:
+        self.ops.append(op)
+        if op.kind is Kind.WRITE:
+            self._files[op.node] += op.data
+        elif op.kind is Kind.TRUNCATE:
+            self._files[op.node] = self._files[op.node][: op.size]
+        elif op.kind in NAMING:
+            if op.kind is Kind.CREATE:
+                self._files[op.target] = b""
+            elif op.kind is Kind.MKDIR:
+                self._dirs[op.target] = {}
+            change_names(self._dirs, op)
+
+    def _add(self, kind: Kind, path: AnyPath) -> None:
+        self._refuse_existing(path)
+        node, name = self._place(path)
+        self._next += 1
+        self.do(Op(kind, node, name, self._next))
+
+    # paths
+
+    def _plant(self, path: str, data: bytes | None) -> None:
+        node = ROOT
+        *directories, last = [part for part in path.split("/") if part]
+        for name in directories:
+            node = self._plant_one(node, name, None)
+        self._plant_one(node, last, data)
+
+    def _plant_one(self, node: int, name: str, data: bytes | None) -> int:
+        if name not in self._dirs[node]:
+            self._next += 1
+            self._dirs[node][name] = self._next
+            if data is None:
+                self._dirs[self._next] = {}
+            else:
+                self._files[self._next] = data
+        return self._dirs[node][name]
+
+    def _find(self, path: AnyPath) -> int:
+        node = ROOT
+        for name in posixpath.normpath(os.fspath(path)).split("/"):
+            if not name:
+                continue
+            if node not in self._dirs:
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.fspath(path))
+            if name not in self._dirs[node]:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
+            node = self._dirs[node][name]
+        return node
+
+    def _find_dir(self, path: AnyPath) -> int:
+        node = self._find(path)
+        if node not in self._dirs:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.fspath(path))
+        return node
+
+    def _place(self, path: AnyPath) -> tuple[int, str]:
+        directory, name = posixpath.split(posixpath.normpath(os.fspath(path)))
+        return self._find_dir(directory), name
+
+    def _exists(self, path: AnyPath) -> bool:
+        try:
+            self._find(path)
+        except OSError:
+            return False
+        return True
+
+    def _refuse_existing(self, path: AnyPath) -> None:
+        if self._exists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(path))
+
+    # what an open file does
+
+    def content(self, node: int) -> bytes:
+        """The bytes of a file."""
+        return self._files[node]
+
+    def check_alive(self, process: int) -> None:
+        """Raises EBADF for a file that a process opened that is dead."""
+        if process != self.process:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+    def lock(self, node: int, path: str, by: Holder) -> None:
+        """Takes the lock of a file; Locked."""
+        with self._mutex:
+            if node in self._locks:
+                raise locked(path, self._locks[node])
+            if not self._exists(path) or self._find(path) != node:
+                raise Locked("was replaced while it was being opened", path=path, remedy="open it again")
+            self._locks[node] = by
+
+    def unlock(self, node: int) -> None:
+        """Gives the lock of a file back."""
+        self._locks.pop(node, None)
+
+
+class SimulatedFile:
+    """An `AppendFile` of a simulated disk."""
+
+    def __init__(self, disk: SimulatedDisk, node: int, path: str) -> None:
+        self._disk, self._node, self._path = disk, node, path
+        self._process = disk.process
+        self._holds_lock = False
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """As the port says."""
+        return (id(self._disk), self._node)
+
+    def size(self) -> int:
+        """As the port says."""
+        return len(self._disk.content(self._node))
+
+    def read_at(self, offset: int, n: int) -> bytes:
+        """As the port says."""
+        self._disk.check_alive(self._process)
+        return self._disk.content(self._node)[offset : offset + n]
+
+    def append(self, data: bytes) -> int:
+        """As the port says."""
+        self._disk.check_alive(self._process)
+        written = self._disk.do(Op(Kind.WRITE, self._node, data=bytes(data)))
+        if written != len(data):
+            raise ShortWrite(written, len(data))
+        return self.size()
+
+    def sync(self) -> None:
+        """As the port says."""
+        self._disk.check_alive(self._process)
+        self._disk.do(Op(Kind.SYNC, self._node))
+
+    def truncate(self, size: int) -> None:
+        """As the port says."""
+        self._disk.check_alive(self._process)
+        self._disk.do(Op(Kind.TRUNCATE, self._node, size=size))
+
+    def lock(self, holder: Holder) -> None:
+        """As the port says."""
+        self._disk.check_alive(self._process)
+        self._disk.lock(self._node, self._path, holder)
+        self._holds_lock = True
+
+    def close(self) -> None:
+        """As the port says."""
+        if self._holds_lock and self._process == self._disk.process:
+            self._disk.unlock(self._node)
+        self._holds_lock = False
