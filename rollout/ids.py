@@ -25,7 +25,7 @@ _NAME = re.compile(
 class Uuid7:
     """Makes UUIDs of version 7 that grow strictly within one process; `random_bytes(n)` gives the rest.
 
-    48 bits of Unix milliseconds, 12 bits of counter, 62 bits of randomness: unique over processes and resumes by the randomness.
+    48 bits of Unix milliseconds, 12 bits of counter, 62 bits of randomness: unique over processes and resumes.
     """
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Uuid7:
         self._last = (0, 0)
 
     def make(self, unix_ms: int, randomness: bytes) -> str:
-        """A new id for the time `unix_ms`; `randomness` is at least 10 bytes. A clock that goes back does not reorder ids."""
+        """A new id for the time `unix_ms`; `randomness` is 10 bytes. A clock that goes back does not reorder ids."""
         bits = int.from_bytes(randomness[:10], "big")
         with self._lock:
             ms, counter = self._last
@@ -63,7 +63,7 @@ def file_name(thread: ThreadId, created: datetime.datetime, *, part: str | None 
 
 
 class NameParts:
-    """What a rollout's file name says: `time` (text, as in the name), `thread`, `part` (of a revert, or None), `sealed`."""
+    """What a rollout's file name says: `time` (its text), `thread`, `part` (of a revert, or None), `sealed`."""
 
     __slots__ = ("part", "sealed", "thread", "time")
 

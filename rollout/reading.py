@@ -2,7 +2,7 @@
 
 A *source* is a path, bytes-like data, a thread id or the beginning of one, or `-1`, `-2`, … for the newest threads of
 the home. Plain and sealed files are read alike, and never written. Every function takes `home` (else $ROLLOUT_HOME,
-$CODEX_HOME, ~/.codex) and `limits`; where the work can be long, `progress(bytes_done, bytes_total)` is called on the way.
+$CODEX_HOME, ~/.codex) and `limits`; where the work can be long, `progress(bytes_done, bytes_total)` is called.
 SourceError (NotFound, Ambiguous, NotARollout) if there is nothing to read; damage in the data is never an exception.
 """
 

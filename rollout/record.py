@@ -24,7 +24,8 @@ class Record:
 
     `type` is the line's own (`session_meta`, `response_item`, … any unknown one), `record_type` for the state lines of
     2025, `damaged` (then `reason` says why) or `blank`. A bare item of 2025 has the type `response_item`.
-    `raw` holds the record's bytes and everything up to the next one, its line end included.
+    `offset` is where the record's own bytes begin; `raw` holds them, whatever odd bytes stand around them, and the line
+    end.
     """
 
     type: str
@@ -56,7 +57,7 @@ class Record:
 
 def read_records(source: lines.Source, end: int | None = None, limits: Limits = DEFAULT) -> Iterator[Record]:
     """The records of one file, its bases not included, oldest first."""
-    line = 1
+    line, size = 1, source.size if end is None else end
     for block in lines.forward(source, 0, end, limits):
         if not isinstance(block, lines.Batch):
             yield from _bulk(block, source, line, limits)
@@ -71,7 +72,7 @@ def read_records(source: lines.Source, end: int | None = None, limits: Limits = 
             if envelope is not None:
                 yield _record(envelope, line, offset, raw, data)
             elif raw:
-                yield from _odd(data, raw, line, offset, limits)
+                yield from _odd(data, raw, line, offset, limits, is_tail=offset + len(raw) == size and i == last)
             offset += len(raw)
             line += i != last
 
@@ -85,8 +86,10 @@ def _bulk(block: lines.Oversize | lines.Gap, source: lines.Source, line: int, li
         yield Record(BLANK if is_gap else DAMAGED, None, line, offset, raw, reason)
 
 
-def _odd(data: bytes, raw: bytes, line: int, offset: int, limits: Limits) -> Iterator[Record]:
+def _odd(data: bytes, raw: bytes, line: int, offset: int, limits: Limits, *, is_tail: bool) -> Iterator[Record]:
     pieces = list(codec.split(data, limits.depth))
+    if pieces and is_tail:
+        pieces[-1] = pieces[-1].as_tail()
     if not pieces:
         yield Record(BLANK, None, line, offset, raw)
         return
@@ -94,9 +97,9 @@ def _odd(data: bytes, raw: bytes, line: int, offset: int, limits: Limits) -> Ite
     for i, piece in enumerate(pieces):
         part = raw[begins[i] : begins[i + 1]]
         if piece.envelope is None:
-            yield Record(DAMAGED, piece.kind, line, offset + begins[i], part, piece.reason)
+            yield Record(DAMAGED, piece.kind, line, offset + piece.offset, part, piece.reason)
         else:
-            yield _record(piece.envelope, line, offset + begins[i], part, piece.data)
+            yield _record(piece.envelope, line, offset + piece.offset, part, piece.data)
 
 
 def _record(envelope: r.Envelope, line: int, offset: int, raw: bytes, data: bytes) -> Record:

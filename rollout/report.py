@@ -17,7 +17,7 @@ _MOST_NOTES = 10_000
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Note:
-    """Something odd that costs no record: kind is one of recovered, malformed, doubled, reused_id, ordinal, end, meta."""
+    """Something odd that costs no record: recovered, malformed, doubled, reused_id, ordinal, end or meta (`kind`)."""
 
     line: int
     offset: int

@@ -12,8 +12,9 @@ from rollout import ids
 from rollout.core.gather import Gatherer
 from rollout.core.history import History, Item
 from rollout.core.prompt import make_prompt
-from rollout.core.reconstruct import Answer, Baseline, Reconstruction, Reference, Segment
+from rollout.core.reconstruct import Answer, Reconstruction, Segment
 from rollout.core.records import Damage
+from rollout.core.settle import Baseline, Reference
 from rollout.core.truncation import Truncation
 from rollout.core.views import SeenTurn, TurnCollector, items_of
 from rollout.storage.origin import Origin
@@ -151,7 +152,7 @@ def _turn(origin: Origin, seen: SeenTurn, segment: Segment, answer: Answer) -> T
             return items_of(seen, lambda at, offset, size: sources[at].read_at(offset, size), origin.limits.depth)
 
     return Turn(
-        id=seen.turn_id or ids.derived_turn_id(segment.thread, offset),
+        id=seen.turn_id or ids.derived_turn_id(segment.thread, seen.boundary_offset),
         derived=seen.turn_id is None,
         status=seen.status,
         stands=seen.stands,

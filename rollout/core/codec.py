@@ -1,8 +1,8 @@
 """Line <-> record: the envelope first, the payload only when it is needed.
 
-A line is a record if it is valid UTF-8 and strict JSON, not too deep, and an object with a `type` and a `payload`, or one
-of the bare forms of 2025. An ordinary line takes one call; a line that is odd in any way (damage, shapes that nobody
-writes) is looked at again with care.
+A line is a record if it is valid UTF-8 and strict JSON, not too deep, and an object with a `type` and a `payload`, or
+one of the bare forms of 2025. An ordinary line takes one call; a line that is odd in any way (damage, shapes that
+nobody writes) is looked at again with care.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from rollout.core import records as r
 from rollout.limits import DEFAULT
 
 decode_envelope = msgspec.json.Decoder(r.Envelope).decode
-"""The envelope of a line, without a look at its UTF-8 and its nesting."""
+"""The envelope of a line of valid UTF-8, without a look at its nesting."""
 _payload = msgspec.json.Decoder(r.Payload)
 _NUL_RUN = re.compile(rb"\0+")
 # S: an unescaped `{"timestamp":"` cannot stand inside a JSON string, so a record begins there.
@@ -29,7 +29,7 @@ _RECORD_BEGIN = re.compile(rb'(?<!\\)\{"timestamp":"')
 _ALL_SQUARE = bytes.maketrans(b"{}", b"[]")
 _NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
 _WINDOW_BYTES = 1 << 16
-_JSON_SPACE = b" \t\r\n"
+JSON_SPACE = b" \t\r\n"
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -75,18 +75,24 @@ class Piece:
     kind: str = ""
     reason: str = ""
 
+    def as_tail(self) -> Piece:
+        """The same at the end of a file without a line end: bytes that are no JSON are a torn write there."""
+        if self.kind != "json":
+            return self
+        return dataclasses.replace(self, kind="torn", reason="torn: the last line has no end and is no record")
+
 
 def decode_plain(line: bytes, depth: int = DEFAULT.depth) -> r.Envelope | None:
     """The envelope of an ordinary line (without b"\\n"); None for one that `split` must look at."""
+    if not is_utf8(line):
+        return None
     try:
         envelope = decode_envelope(line)
     except (msgspec.DecodeError, RecursionError):
         return None
     if envelope.payload is None or (envelope.payload is UNSET and envelope.type not in r.ITEM_TYPES):
         return None
-    if envelope.type is None or not is_utf8(line):
-        return None
-    return None if is_too_deep(line, depth) else envelope
+    return None if envelope.type is None or is_too_deep(line, depth) else envelope
 
 
 def split(line: bytes, depth: int = DEFAULT.depth) -> Iterator[Piece]:
@@ -117,11 +123,11 @@ def _salvage(line: bytes, begin: int, end: int, depth: int) -> Iterator[Piece]:
 
 def _try_piece(line: bytes, begin: int, end: int, depth: int) -> Piece | None:
     data = line[begin:end]
-    stripped = data.lstrip(_JSON_SPACE)
+    stripped = data.lstrip(JSON_SPACE)
     if stripped.startswith(_BOM):
-        stripped = stripped[len(_BOM) :].lstrip(_JSON_SPACE)
+        stripped = stripped[len(_BOM) :].lstrip(JSON_SPACE)
     offset = begin + len(data) - len(stripped)
-    stripped = stripped.rstrip(_JSON_SPACE)
+    stripped = stripped.rstrip(JSON_SPACE)
     if not stripped:
         return None
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from rollout.core import records as r
+from rollout.core.codec import decode_value
 
 USER_FRAGMENTS: tuple[tuple[str, str], ...] = (
     ("# agents.md instructions", "</instructions>"),
@@ -72,8 +73,6 @@ def texts_of(item: bytes | msgspec.Raw) -> list[str] | None:
 
 
 def _odd_texts(item: bytes | msgspec.Raw) -> list[str] | None:
-    from rollout.core.codec import decode_value
-
     content = decode_value(item).get("content")
     if not isinstance(content, list):
         return None

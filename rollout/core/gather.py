@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import contextlib
 from array import array
-from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from rollout.core import records as r
-from rollout.core.codec import decode_envelope, is_too_deep, is_utf8, text_of
+from rollout.core.codec import text_of
 from rollout.core.context import is_contextual, texts_of
 from rollout.core.turns import Kind, Mark
 from rollout.limits import DEFAULT, TURN_TEXT_CHARACTERS, Limits
@@ -48,27 +47,8 @@ _compacted_usage = msgspec.json.Decoder(_Line[_Usage])
 _stamp = msgspec.json.Decoder(r.Stamp)
 _payload = msgspec.json.Decoder(_Line[Raw])
 
-_ITEM, _EVENT, _METADATA = range(3)
-_QUOTE = ord('"')
+ITEM, EVENT, METADATA = range(3)
 _MOST = 1 << 62  # more turns or items than any log holds
-
-
-def _is_deep(data: bytes, output: Raw | UnsetType, depth: int) -> bool:
-    if output is not UNSET:
-        view = memoryview(output)
-        if view[0] == _QUOTE and len(data) - len(view) <= 2 * depth:
-            return False  # what is not in this one string is too short to be deep
-    return is_too_deep(data, depth)
-
-
-def decode_all(lines: Sequence[bytes]) -> list[r.Envelope]:
-    """The envelopes of all lines; none at all if one of them is odd."""
-    try:
-        if not all(map(bytes.isascii, lines)) and not all(map(is_utf8, lines)):
-            return []
-        return [decode_envelope(line) for line in lines]
-    except (msgspec.DecodeError, RecursionError):
-        return []
 
 
 def unpack(ref: int) -> tuple[int, int]:
@@ -103,112 +83,14 @@ class Gatherer:
         self._wants_world = True
         self.usage: tuple[int, Raw] | None = None
         """The newest token totals and their `seq`."""
-        self._depth = limits.depth
+        self.depth = limits.depth
         self._traced = False
-        self.begins = False
-        """The line that `take_lines` took last begins a stretch."""
-        self._events = {*_LIFECYCLE, "token_count", "thread_rolled_back", "items_removed"}
-        self._loud_events: set[str | None] = {"token_count", "thread_rolled_back", "items_removed", None}
-        self._quiet = {"turn_context", "session_meta"}
-
-    def take_lines(self, lines: Sequence[bytes], i: int, end: int, *, stop: int = -1) -> tuple[int, int]:
-        """Take lines[i], lines[i - 1], … down to `stop`, the first of which ends (with its line end) at byte `end`.
-
-        Returns the index and the end of the first line that was not taken: because it needs a closer look, or because
-        the one taken before it `begins` a stretch. The ordinary line costs one decoding of its envelope and a few comparisons here.
-        """
-        events, depth, marks = self._events, self._depth, self.marks
-        shallow_bytes = 2 * depth  # too short to be nested deeper
-        run: Mark | None = None
-        while i > stop:
-            data = lines[i]
-            try:
-                envelope = decode_envelope(data)
-            except (msgspec.DecodeError, RecursionError):
-                break
-            payload, kind = envelope.payload, envelope.type
-            if payload is None or not (data.isascii() or is_utf8(data)):
-                break
-            begin = end - len(data) - 1
-            if payload is UNSET:
-                if kind not in r.ITEM_TYPES or is_too_deep(data, depth):
-                    break
-            elif kind == "event_msg":
-                if (
-                    payload.type not in events
-                    and payload.type is not None
-                    and not (len(data) > shallow_bytes and is_too_deep(data, depth))
-                ):
-                    self.seq += 1
-                    self.newlines += 1
-                    if self.traces:
-                        self._trace(begin, len(data), _EVENT)
-                    i, end = i - 1, begin
-                    continue
-            elif kind is None or (len(data) > shallow_bytes and _is_deep(data, payload.output, depth)):
-                break
-            elif kind == "response_item" and (
-                payload.type in _PLAIN or (payload.role == "assistant" and payload.type == "message")
-            ):
-                self.seq += 1
-                self.newlines += 1
-                if self.traces:
-                    self._trace(begin, len(data), _ITEM)
-                else:
-                    if run is None:
-                        run = self._run(begin, len(data))
-                    run.number += 1
-                    run.size += run.offset - begin
-                    run.offset = begin
-                    if run.lines is not None:
-                        run.lines.append(data)
-                i, end = i - 1, begin
-                continue
-            self.newlines += 1
-            before = len(marks)
-            begins = self.take(data, begin, envelope)
-            i, end = i - 1, begin
-            if begins:
-                self.begins = True
-                break
-            if len(marks) != before:
-                run = None
-        return i, end
-
-    def skim(
-        self, lines: Sequence[bytes], envelopes: Sequence[r.Envelope], i: int, end: int, items: list[bytes]
-    ) -> tuple[int, int]:
-        """Like `take_lines` where nothing is to be known but the history: no turn, no boundary, no settings.
-
-        Stops at a line that can take something back, replaces the history, is odd, or tells what is still asked for.
-        """
-        first, shallow_bytes = i, 2 * self._depth
-        loud, quiet = self._loud_events, self._quiet
-        try:
-            while i >= 0:
-                envelope = envelopes[i]
-                kind = envelope.type
-                if kind == "event_msg":
-                    if envelope.payload.type in loud:  # type: ignore[union-attr]  # no head: AttributeError
-                        break
-                    if len(lines[i]) > shallow_bytes and is_too_deep(lines[i], self._depth):
-                        break
-                elif kind == "response_item":
-                    data, head = lines[i], envelope.payload
-                    type = head.type  # type: ignore[union-attr]
-                    if len(data) > shallow_bytes and _is_deep(data, head.output, self._depth):  # type: ignore[union-attr]
-                        break
-                    if head.role not in _NO_ROLES if type == "message" else type not in _NO_ITEMS:  # type: ignore[union-attr]
-                        items.append(data)
-                elif kind not in quiet or is_too_deep(lines[i], self._depth):
-                    break
-                i -= 1
-        except AttributeError:
-            pass
-        taken = first - i
-        self.seq += taken
-        self.newlines += taken
-        return i, end - sum(map(len, lines[i + 1 : first + 1])) - taken
+        self.events = {*_LIFECYCLE, "token_count", "thread_rolled_back", "items_removed"}
+        """The events that may leave a mark or tell of tokens."""
+        self.loud_events: set[str | None] = {"token_count", "thread_rolled_back", "items_removed", None}
+        """Those that matter where only the history is asked for."""
+        self.quiet = {"turn_context", "session_meta"}
+        """The other records that do not matter there."""
 
     def take_stretch(self) -> list[Mark]:
         """The marks of the stretch, oldest first; an older one begins."""
@@ -234,6 +116,8 @@ class Gatherer:
                 self._take_item(data, offset, str(kind), envelope.role, bare=True)
             elif kind in _KINDS:
                 _KINDS[kind](self, data, offset)
+            elif kind == "session_meta" and payload is None:
+                raise Malformed("it needs an object")
         except (Malformed, msgspec.ValidationError, RecursionError) as why:
             if self.traces:
                 self._note(offset, len(data), "malformed", f"malformed {kind}: {why}")
@@ -241,13 +125,13 @@ class Gatherer:
         if len(self.marks) != before:
             return self.marks[-1].kind is Kind.STARTED
         if self.traces and not self._traced:
-            self._trace(offset, len(data), _EVENT if kind == "event_msg" else _METADATA)
+            self.trace(offset, len(data), EVENT if kind == "event_msg" else METADATA)
         return False
 
     def close_world(self) -> None:
         """Nothing older is part of the world state."""
         self._wants_world = False
-        self._quiet.add("world_state")
+        self.quiet.add("world_state")
 
     def check(self, data: bytes, envelope: r.Envelope) -> str | None:
         """Why a record is malformed, None if it is not. For looking at records one by one: keeps nothing."""
@@ -269,7 +153,7 @@ class Gatherer:
         mark = self._mark(Kind.OTHER, offset, size)
         mark.key, mark.text = key, text
 
-    def _trace(self, offset: int, size: int, code: int) -> None:
+    def trace(self, offset: int, size: int, code: int) -> None:
         """One more line of a run of lines that nothing comes between; see `unpack`."""
         top = self.marks[-1] if self.marks else None
         if (
@@ -282,7 +166,7 @@ class Gatherer:
             top.refs = array("Q")
         assert top.refs is not None
         top.refs.append(offset << 2 | code)
-        if code == _ITEM:
+        if code == ITEM:
             top.kind = Kind.ITEMS
             top.number += 1
         self._traced = True
@@ -298,7 +182,7 @@ class Gatherer:
     def _take_item(self, data: bytes, offset: int, type: str, role: str | None, *, bare: bool) -> None:
         if not r.is_visible(type, role):
             return
-        if type == "message" and (role == "user" or role == "developer"):
+        if type == "message" and role in {"user", "developer"}:
             texts = texts_of(data if bare else _payload.decode(data).payload)
             if texts is not None and is_contextual(role, texts):
                 mark = self._mark(Kind.CONTEXTUAL, offset, len(data))
@@ -324,16 +208,16 @@ class Gatherer:
 
     def _take_plain(self, data: bytes, offset: int) -> None:
         if self.traces:
-            self._trace(offset, len(data), _ITEM)
+            self.trace(offset, len(data), ITEM)
             return
-        run = self._run(offset, len(data))
+        run = self.run(offset, len(data))
         run.number += 1
         run.size += run.offset - offset
         run.offset = offset
         if run.lines is not None:
             run.lines.append(data)
 
-    def _run(self, offset: int, size: int) -> Mark:
+    def run(self, offset: int, size: int) -> Mark:
         """The mark of the run of plain items that goes on with an item at `offset`."""
         if self.marks and self.marks[-1].kind is Kind.ITEMS and self.marks[-1].segment == self.segment:
             return self.marks[-1]
@@ -377,9 +261,9 @@ class Gatherer:
     def _take_usage(self, totals: Raw | UnsetType) -> None:
         if totals is not UNSET and bytes(memoryview(totals)[:1]) == b"{":
             self.usage = (self.seq, totals.copy())
-            self._events.discard("token_count")
-            self._loud_events.discard("token_count")
-            self._quiet.add("token_usage_record")
+            self.events.discard("token_count")
+            self.loud_events.discard("token_count")
+            self.quiet.add("token_usage_record")
 
     def _take_context(self, data: bytes, offset: int) -> None:
         context = _context.decode(data).payload
@@ -413,12 +297,12 @@ class Gatherer:
 
     def _take_token_usage(self, data: bytes, offset: int) -> None:
         if self.usage is None:
-            self._take_usage(_token_usage.decode(data).payload.thread_token_usage)
+            with contextlib.suppress(msgspec.ValidationError):
+                self._take_usage(_token_usage.decode(data).payload.thread_token_usage)
 
     def _take_agent(self, data: bytes, offset: int) -> None:
         _payload_object.decode(data)
         self._take_boundary(data, offset, key="agent")
-
 
 
 class _Object(msgspec.Struct, frozen=True, gc=False):
@@ -442,7 +326,4 @@ _KINDS = {
     "token_usage_record": Gatherer._take_token_usage,
     "inter_agent_communication": Gatherer._take_agent,
 }
-_PLAIN = r.ITEM_TYPES - r.HIDDEN_ITEM_TYPES - {"message", "agent_message"}
-_NO_ROLES = frozenset({None, "system"})
-_NO_ITEMS = r.HIDDEN_ITEM_TYPES | {None}
 _NO_ITEM = frozenset({None, "session_meta", "record_type"})

@@ -50,12 +50,14 @@ class Batch:
     """Neighbouring lines without their line ends; lines[0] begins at byte `offset`, `end` is where the batch ends.
 
     The last one is empty, as the line before it has a line end; but in the batch nearest to the end of the file (there
-    it is the tail) or before a `Gap`, where it has none.
+    it is the tail) or before a `Gap`, where it has none. `begins`: lines[0] is a line from its beginning (it is not
+    behind a gap).
     """
 
     offset: int
     end: int
     lines: list[bytes]
+    begins: bool = True
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -94,7 +96,7 @@ def backward(source: Source, end: int | None = None, limits: Limits = DEFAULT) -
         cut = chunk.find(b"\n") + 1 if pos > 0 else 0
         if pos > 0 and cut == 0:  # no line begins in this chunk
             if is_nul(chunk):
-                yield from _rest(pos + n, pieces[::-1], dropped, limits)
+                yield from (_behind_gap(block) for block in _rest(pos + n, pieces[::-1], dropped, limits))
                 pieces, held, dropped = [], 0, 0
                 yield Gap(pos, n)
             else:
@@ -160,6 +162,10 @@ def _join(pieces: list[bytes]) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
+def _behind_gap(block: Batch | Oversize) -> Batch | Oversize:
+    return dataclasses.replace(block, begins=False) if isinstance(block, Batch) else block
+
+
 def _rest(offset: int, pieces: list[bytes], dropped: int, limits: Limits) -> list[Batch | Oversize]:
     """What is left of one line at an end of the source or before a gap; `pieces` oldest first."""
     if dropped:
@@ -168,7 +174,7 @@ def _rest(offset: int, pieces: list[bytes], dropped: int, limits: Limits) -> lis
 
 
 def _batches(offset: int, body: bytes, more: bytes, limits: Limits) -> list[Batch | Oversize]:
-    """`body + more` in order: one batch, unless a line is longer than the limit. `more` has no b"\\n" but at its end."""
+    """`body + more` in order: one batch, unless a line is over the limit. `more` has no b"\\n" but at its end."""
     lines = body.split(b"\n")
     if more:
         if more[-1] == 0x0A:

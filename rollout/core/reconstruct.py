@@ -1,9 +1,11 @@
-"""S3 and S4: pull records newest first, stop when the answer is complete.
+"""Pull records newest first, stop when the answer is complete.
 
-The unit of reading is the stretch (see `turns`). A stretch that is gathered is folded forward, then *settled*: what
-still stands of it is added to the answer, newest first. It waits for that while it is not known whether an undone item
-of it belongs to the prefix. Reading stops at the beginning of a stretch once nothing older can change the history, the
-previous model or the reference context.
+The unit of reading is the stretch (see `turns`). A stretch that is gathered is folded forward, then settled (see
+`settle`); it waits for that while it is not known whether an undone item of it belongs to the prefix. Reading stops at
+the beginning of a stretch once nothing older can change the history, the previous model or the reference context.
+
+Once only the history is still asked for and no rollback reaches further back, lines are skimmed instead of gathered:
+no stretch is needed to know that an item stands.
 """
 
 from __future__ import annotations
@@ -12,24 +14,14 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
-import msgspec
-from msgspec import Raw
-
 from rollout.core import codec, lines
 from rollout.core import records as r
-from rollout.core.gather import Gatherer, decode_all
-from rollout.core.history import (
-    Entry,
-    History,
-    agent_item,
-    compact_as_of_old,
-    plain_items,
-    plain_user_message,
-    replacement_entries,
-    user_texts,
-)
+from rollout.core.gather import Gatherer
+from rollout.core.history import History
 from rollout.core.rollback import Claim, Standing
-from rollout.core.turns import ITEM_KINDS, Kind, Mark, Span, fold_turns
+from rollout.core.settle import Reference, Settlement
+from rollout.core.sift import decode_all, sift, skim
+from rollout.core.turns import Kind, Mark, Span, fold_turns
 from rollout.limits import DEFAULT, Limits
 
 
@@ -41,32 +33,6 @@ class Segment:
     end: int
     thread: str = ""
     path: str | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class NeverSet:
-    """No turn that stands has set a reference context."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Cleared:
-    """A compaction has taken the reference context away: the next turn gives the whole initial context."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Baseline:
-    """The settings that the model was last told of: the payload of that turn_context, as it stands."""
-
-    raw: Raw
-
-    @property
-    def context(self) -> dict[str, Any]:
-        """The payload, decoded anew."""
-        found: dict[str, Any] = codec.decode_value(self.raw)
-        return found
-
-
-Reference = NeverSet | Cleared | Baseline
 
 
 class Observer(Protocol):
@@ -107,20 +73,13 @@ class Reconstruction:
         self._segments, self._limits, self._progress = segments, limits, progress
         self._gather = gatherer or Gatherer(limits=limits)
         self._observer = observer
-        self._wants_history = self._gather.wants_items
+        self._settled = Settlement(self._fetch, wants_history=self._gather.wants_items, depth=limits.depth)
         self._read: list[Segment] = []
         self._line_counts: list[int | None] = []
         self._damage: list[tuple[r.Damage, int, int]] = []  # with segment and newlines
         self._claims: list[Claim] = []
         self._waiting: list[tuple[list[Mark], list[Span]]] = []
         self._undecided = False  # whether an undone item of those is of the prefix
-        self._ops: list[Mark] = []  # what makes the history, newest first
-        self._base: Mark | None = None
-        self._has_old_compaction = False  # of the old kind, standing, newer than the base
-        self._model: str | None = None
-        self._reference: Mark | Cleared | None = None
-        self._world: list[Mark] = []
-        self._world_open = True
         self._skims = False  # nothing but the history is still asked for, and nothing is claimed back
 
     def run(self) -> Answer:
@@ -164,43 +123,37 @@ class Reconstruction:
             end -= len(tail)
             envelope = codec.decode_plain(tail, depth)
             if envelope is None:
-                begins = self._take_odd(tail, end, is_last=True)
+                is_tail = batch.end == self._read[-1].end
+                begins = self._take_odd(tail, end, is_tail=is_tail)
+                if is_tail and batch.begins:
+                    self._note_blank(tail, end)
             else:
                 begins = gather.take(tail, end, envelope)
             if begins and self._close_stretch():
                 return True
-        i, stop = len(found) - 2, -1
-        envelopes: list[r.Envelope] | None = None
+        i = len(found) - 2
+        heads: list[tuple[str, r.Head]] | None = None
         while i >= 0:
-            if self._skims and not gather.marks:
-                if envelopes is None:
-                    envelopes = decode_all(found[:-1])
-                if envelopes:
-                    i, end = gather.skim(found, envelopes, i, end, self._skimmed())
-                stop = i - 1
-            i, end = gather.take_lines(found, i, end, stop=max(stop, -1))
             stop = -1
-            begins, gather.begins = gather.begins, False
-            if i >= 0 and not begins:
+            if self._skims and not gather.marks:
+                heads = decode_all(found[:-1]) if heads is None else heads
+                if heads:
+                    items = self._settled.skimmed(gather.seq, gather.segment)
+                    i, end = skim(gather, found, heads, i, end, items)
+                    stop = max(i - 1, -1)  # the one line at which skimming stopped
+            i, end, begins = sift(gather, found, i, end, stop=stop)
+            if i > stop and not begins:
                 gather.newlines += 1
                 end -= len(found[i]) + 1
-                begins = self._take_odd(found[i], end, is_last=False)
+                begins = self._take_odd(found[i], end, is_tail=False)
+                if not begins and (i > 0 or batch.begins):
+                    self._note_blank(found[i], end)
                 i -= 1
             if begins and self._close_stretch():
                 return True
         return False
 
-    def _skimmed(self) -> list[bytes]:
-        """The run of the history's items to which skimming adds, newest first."""
-        if not self._ops or self._ops[-1].kind is not Kind.ITEMS or self._ops[-1].lines is None:
-            mark = Mark(Kind.ITEMS, self._gather.seq, self._gather.segment, 0, 0, 0)
-            mark.lines = []
-            self._ops.append(mark)
-        items = self._ops[-1].lines
-        assert items is not None
-        return items
-
-    def _take_odd(self, data: bytes, offset: int, is_last: bool) -> bool:
+    def _take_odd(self, data: bytes, offset: int, is_tail: bool) -> bool:
         pieces = list(codec.split(data, self._limits.depth))
         begins = False
         for piece in reversed(pieces):
@@ -210,12 +163,14 @@ class Reconstruction:
             if piece.envelope is not None:
                 begins = self._gather.take(piece.data, offset + piece.offset, piece.envelope)
             else:
-                torn = is_last and piece.kind == "json"
-                reason = "torn: the last line has no end and is no record" if torn else piece.reason
-                self._note_damage("torn" if torn else piece.kind, offset + piece.offset, len(piece.data), reason)
-        if not pieces and self._gather.traces:
-            self._gather.note_blank(offset, len(data))
+                found = piece.as_tail() if is_tail and piece is pieces[-1] else piece
+                self._note_damage(found.kind, offset + found.offset, len(found.data), found.reason)
         return begins
+
+    def _note_blank(self, data: bytes, offset: int) -> None:
+        # A run of NUL bytes is no line of its own.
+        if self._gather.traces and b"\0" not in data and not any(codec.split(data, self._limits.depth)):
+            self._gather.note_blank(offset, len(data))
 
     def _note_damage(self, kind: str, offset: int, size: int, reason: str) -> None:
         segment = self._gather.segment
@@ -226,119 +181,50 @@ class Reconstruction:
 
     def _close_stretch(self) -> bool:
         """Fold what was gathered; True if the answer is complete."""
-        marks = self._gather.take_stretch()
+        gather, settled = self._gather, self._settled
+        marks = gather.take_stretch()
         spans = fold_turns(marks)
         standing = Standing(marks)
         self._claims = standing.fold(self._claims)
-        self._gather.debt = sum(claim.count for claim in self._claims)
+        gather.debt = sum(claim.count for claim in self._claims)
         if standing.first_boundary is not None:
             for waiting, _ in self._waiting:
                 _decide_prefix(waiting, belongs=False)
+            self._undecided = False
+        if standing.may_be_prefix and (self._observer is not None or _is_undecided(marks)):
+            self._undecided = True
         self._waiting.append((marks, spans))
-        self._undecided = self._undecided and standing.first_boundary is None
-        self._undecided = self._undecided or (standing.may_be_prefix and _is_undecided(marks))
-        if not self._undecided:
-            self._settle(at_beginning=False)
-        known = self._observer is None and self._model is not None and self._reference is not None
-        settled = known and not self._waiting and not self._claims
-        self._skims = settled and self._base is None and not self._has_old_compaction and self._wants_history
-        return self._is_complete()
-
-    def _is_complete(self) -> bool:
-        return (
-            self._observer is None
-            and self._base is not None
-            and not self._waiting
-            and self._model is not None
-            and (self._reference is not None or self._has_old_compaction)
-        )
+        if self._undecided:
+            self._skims = False
+            return False
+        self._settle(at_beginning=False)
+        if self._observer is not None:
+            return False
+        self._skims = settled.base is None and settled.knows_settings and not settled.has_old_compaction
+        self._skims = self._skims and not self._claims
+        return settled.is_complete
 
     def _settle(self, *, at_beginning: bool) -> None:
         for marks, spans in self._waiting:
             _decide_prefix(marks, belongs=at_beginning)
-            if self._world_open:
-                self._settle_world(marks)
-            if self._model is None or self._reference is None:
-                self._settle_metadata(marks)
-            if self._wants_history:
-                self._settle_history(marks)
+            self._settled.add(marks)
             if self._observer is not None:
                 self._observer.see(marks, spans)
         self._waiting = []
-
-    def _settle_history(self, marks: Sequence[Mark]) -> None:
-        for mark in reversed(marks):
-            if self._base is not None:
-                return
-            if not mark.stands:
-                continue
-            if mark.kind is Kind.COMPACTED:
-                if mark.number:
-                    self._base = mark
-                    self._gather.wants_items = False
-                else:
-                    self._has_old_compaction = True
-                self._ops.append(mark)
-            elif mark.kind in ITEM_KINDS or mark.kind is Kind.REMOVED:
-                if self._has_old_compaction:
-                    self._keep_texts_only(mark)
-                self._ops.append(mark)
-
-    def _keep_texts_only(self, mark: Mark) -> None:
-        """An old compaction keeps the users' texts alone: the bytes of everything else can go."""
-        mark.lines = None
-        if mark.kind is Kind.BOUNDARY and mark.key != "agent":
-            texts = user_texts(mark.data or self._fetch(mark, mark.offset, mark.size))
-            mark.data = None if texts is None else bytes(plain_user_message(texts))
-            mark.key = "texts"
-        else:
-            mark.data, mark.key = None, "dropped"
-
-    def _settle_metadata(self, marks: Sequence[Mark]) -> None:
-        end = len(marks)
-        while end > 0 and (self._model is None or self._reference is None):
-            span = marks[end - 1].span
-            begin = end
-            while begin > 0 and marks[begin - 1].span is span:
-                begin -= 1
-            self._settle_turn(span, [mark for mark in marks[begin:end] if mark.stands])
-            end = begin
-
-    def _settle_turn(self, span: Span | None, standing: Sequence[Mark]) -> None:
-        is_user_turn = any(
-            mark.kind is Kind.BOUNDARY or (mark.kind is Kind.ANNOUNCED and mark.announces) for mark in standing
-        )
-        contexts = [i for i, m in enumerate(standing) if m.kind is Kind.CONTEXT and span is not None and span.fits(m.key)]
-        compacted = max((i for i, m in enumerate(standing) if m.kind is Kind.COMPACTED), default=-1)
-        if self._model is None and is_user_turn and contexts:
-            self._model = standing[contexts[0]].text
-        if self._reference is None:
-            if compacted > (contexts[-1] if contexts else -1):
-                self._reference = Cleared()
-            elif is_user_turn and contexts:
-                self._reference = standing[contexts[-1]]
-
-    def _settle_world(self, marks: Sequence[Mark]) -> None:
-        for mark in reversed(marks):
-            if not self._world_open:
-                return
-            if mark.stands and mark.kind is Kind.WORLD:
-                self._world.append(mark)
-                self._world_open = not mark.number
-            elif mark.stands and mark.kind is Kind.COMPACTED:
-                self._world_open = False
-            if not self._world_open:
-                self._gather.close_world()
+        if self._settled.base is not None:
+            self._gather.wants_items = False
+        if not self._settled.world_open:
+            self._gather.close_world()
 
     def _answer(self, complete: bool) -> Answer:
-        usage = self._gather.usage
-        if usage is not None and self._base is not None and usage[0] > self._base.seq:
+        usage, settled = self._gather.usage, self._settled
+        if usage is not None and settled.base is not None and usage[0] > settled.base.seq:
             usage = None
         return Answer(
-            history=History(self._history()),
-            previous_model=self._model,
-            reference=self._resolve_reference(),
-            world_state=self._world_state(),
+            history=History(settled.entries()),
+            previous_model=settled.model,
+            reference=settled.reference(),
+            world_state=settled.world_state(),
             token_usage=None if usage is None else codec.decode_value(usage[1]),
             damage=tuple(self._place(*found) for found in reversed(self._damage)),
             records_decoded=self._gather.seq,
@@ -350,53 +236,8 @@ class Reconstruction:
         count = self._line_counts[segment]
         return damage if count is None else dataclasses.replace(damage, line=count - newlines + 1)
 
-    def _resolve_reference(self) -> Reference:
-        if self._has_old_compaction:
-            return Cleared()
-        mark = self._reference
-        if isinstance(mark, Mark):
-            return Baseline(codec.payload_of(self._fetch(mark, mark.offset, mark.size)).copy())
-        return NeverSet() if mark is None else mark
-
-    def _world_state(self) -> dict[str, Any] | None:
-        if not self._world or not self._world[-1].number:
-            return None
-        state: dict[str, Any] = {}
-        for mark in reversed(self._world):
-            data = mark.data or self._fetch(mark, mark.offset, mark.size)
-            change = codec.decode_value(codec.payload_of(data))["state"]
-            state = change if mark.number else merge_patch(state, change)
-        return state
-
-    def _history(self) -> list[Entry]:
-        entries: list[Entry | None] = []
-        for mark in reversed(self._ops):
-            if mark.kind is Kind.COMPACTED:
-                data = mark.data or self._fetch(mark, mark.offset, mark.size)
-                if mark.number:
-                    entries = list(replacement_entries(data))
-                else:
-                    entries = compact_as_of_old(entries, data)
-            elif mark.kind is Kind.REMOVED:
-                del entries[max(0, len(entries) - mark.number) :]
-            else:
-                entries += self._entries_of(mark)
-        return [entry for entry in entries if entry is not None]
-
-    def _entries_of(self, mark: Mark) -> Sequence[Entry | None]:
-        if mark.lines is not None:
-            return mark.lines[::-1]
-        if mark.key == "dropped":
-            return [None] * max(1, mark.number)
-        if mark.kind is Kind.ITEMS:
-            return plain_items(self._fetch(mark, mark.offset, mark.size), self._limits.depth)
-        if mark.key == "texts":
-            return [None if mark.data is None else Raw(mark.data)]
-        data = mark.data or self._fetch(mark, mark.offset, mark.size)
-        return [agent_item(data) if mark.key == "agent" else data]
-
-    def _fetch(self, mark: Mark, offset: int, size: int) -> bytes:
-        return self._read[mark.segment].source.read_at(offset, size)
+    def _fetch(self, mark: Mark) -> bytes:
+        return self._read[mark.segment].source.read_at(mark.offset, mark.size)
 
 
 def _is_undecided(marks: Sequence[Mark]) -> bool:
@@ -415,16 +256,3 @@ def _decide_prefix(marks: Sequence[Mark], *, belongs: bool) -> None:
             mark.prefix = False
             if belongs:
                 mark.undone_by = None
-
-
-def merge_patch(target: Any, patch: Any) -> Any:
-    """RFC 7396. The nesting is bounded by that of a line."""
-    if not isinstance(patch, dict):
-        return patch
-    merged = dict(target) if isinstance(target, dict) else {}
-    for key, value in patch.items():
-        if value is None:
-            merged.pop(key, None)
-        else:
-            merged[key] = merge_patch(merged.get(key), value)
-    return merged

@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
-    """The keys of a payload that tell what it is; `output` only for how long it is (most bytes of a log are outputs)."""
+    """The keys of a payload that tell what it is; `output` only for its length (most bytes of a log are outputs)."""
 
     type: str | None = None
     role: str | None = None
@@ -29,7 +29,7 @@ class Envelope(msgspec.Struct, frozen=True, gc=False):
     """
 
     type: str | None = None
-    payload: Head | None | UnsetType = UNSET
+    payload: Head | UnsetType | None = UNSET
     role: str | None = None
 
 

@@ -42,7 +42,7 @@ class Standing:
         self._with_boundary: Span | None = None  # the newest turn that has a user item
 
     def fold(self, claims: Sequence[Claim]) -> list[Claim]:
-        """Carry out the stretch's markers, then `claims`; returns the claims on older stretches, oldest marker first."""
+        """Carry out the stretch's markers, then `claims`; returns claims on older stretches, oldest marker first."""
         left: list[Claim] = []
         for i, mark in enumerate(self.marks):
             if mark.kind is Kind.BOUNDARY:
@@ -99,12 +99,11 @@ class Standing:
 
     def _trim(self, start: int, marker: Mark) -> bool:
         """Undo the contextual messages right above `start`; True if the run may go on in the next older stretch."""
-        for i in range(start - 1, -1, -1):
+        boundary = self.boundaries[-1][0] if self.boundaries else -1
+        for i in range(start - 1, boundary, -1):
             mark = self.marks[i]
-            if not mark.stands:
-                continue
-            if mark.kind is Kind.CONTEXTUAL:
+            if mark.stands and mark.kind is Kind.CONTEXTUAL:
                 self._undo_one(i, marker)
-            elif mark.kind in (Kind.BOUNDARY, Kind.ITEMS, Kind.COMPACTED, Kind.REMOVED):
+            elif mark.stands and mark.kind in (Kind.ITEMS, Kind.COMPACTED, Kind.REMOVED):
                 return False
-        return True
+        return boundary < 0

@@ -1,7 +1,7 @@
 """Texts cut in the middle, so that both ends stay and it is said how much is missing.
 
-The cuts and the wording are those of Codex 0.169: half of the budget for the beginning, the rest for the end, both moved
-inward to a character's edge; 4 bytes are taken for a token.
+The cuts and the wording are those of Codex 0.169: half of the budget for the beginning, the rest for the end, both
+moved inward to a character's edge; 4 bytes are taken for a token.
 """
 
 from __future__ import annotations

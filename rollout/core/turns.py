@@ -65,7 +65,7 @@ class Mark(msgspec.Struct, eq=False):
     number: int = 0
     """ITEMS, ROLLED_BACK, REMOVED: how many. COMPACTED, WORLD: 1 if it has a replacement_history, is full."""
     key: str | None = None
-    """STARTED, ABORTED, CONTEXT: the turn id. BOUNDARY: "agent" if another agent's. OTHER: what it is, for `explain`."""
+    """STARTED, ABORTED, CONTEXT: the turn id. BOUNDARY: "agent" if another agent's. OTHER: what it is."""
     text: str | None = None
     """CONTEXT: the model. STARTED, ENDED, ABORTED: the timestamp. BOUNDARY: how the user's text begins.
 

@@ -17,9 +17,12 @@ class SeenTurn:
     """One turn of a log, as far as one pass over it tells. Places are (segment, offset, newlines)."""
 
     turn_id: str | None
+    boundary_offset: int
+    """Where the record lies that opened it: for the id of an implicit turn."""
     status: str
     stands: bool
     opening: tuple[int, int, int]
+    """Its first record: an implicit turn takes along what stands right above its boundary."""
     end: tuple[int, int]
     started: str | None
     ended: str | None
@@ -61,14 +64,15 @@ def _see_turn(span: Span, marks: Sequence[Mark]) -> SeenTurn:
     user = next((m for m in marks if m.kind is Kind.BOUNDARY and (m.stands or not stands)), None)
     contexts = [m for m in marks if m.kind is Kind.CONTEXT and span.fits(m.key) and (m.stands or not stands)]
     last = span.last or span.opening
-    opening, undone = span.opening, span.opening.undone_by
+    opening, undone = marks[0], span.opening.undone_by
     return SeenTurn(
         turn_id=span.turn_id,
+        boundary_offset=span.opening.offset,
         status=span.status,
         stands=stands,
         opening=(opening.segment, opening.offset, opening.newlines),
         end=(last.segment, last.offset + last.size),
-        started=opening.text if span.explicit else None,
+        started=span.opening.text if span.explicit else None,
         ended=None if span.ending is None else span.ending.text,
         model=contexts[0].text if contexts else None,
         items=tuple((m.kind, m.segment, m.offset, m.size, m.key == "agent") for m in items),

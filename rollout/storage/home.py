@@ -84,7 +84,9 @@ def heads(home: Path, *, archived: bool) -> list[Entry]:
     """The file that each thread goes on in, newest thread first."""
     newest: dict[str, Entry] = {}
     for entry in scan(home):
-        if (archived or not entry.archived) and (entry.thread not in newest or newest[entry.thread].order < entry.order):
+        if (archived or not entry.archived) and (
+            entry.thread not in newest or newest[entry.thread].order < entry.order
+        ):
             newest[entry.thread] = entry
     return sorted(newest.values(), key=lambda e: e.order, reverse=True)
 

@@ -24,18 +24,24 @@ from rollout.storage.sealed import MAGIC, SealedSource
 
 
 class FileSource:
-    """An open plain file; `bytes_read` counts what was read of it."""
+    """An open plain file; `bytes_read` counts what was read. The beginning is read once, as both ends ask for it."""
 
-    __slots__ = ("_file", "bytes_read", "size")
+    __slots__ = ("_file", "_head", "bytes_read", "size")
 
     def __init__(self, file: ReadFile) -> None:
         self._file = file
+        self._head = b""
         self.size = file.size()
         self.bytes_read = 0
 
     def read_at(self, offset: int, n: int, /) -> bytes:
-        found = self._file.read_at(offset, min(n, self.size - offset))
+        n = min(n, self.size - offset)
+        if offset + n <= len(self._head):
+            return self._head[offset : offset + n]
+        found = self._file.read_at(offset, n)
         self.bytes_read += len(found)
+        if offset == 0:
+            self._head = found
         return found
 
 
@@ -92,7 +98,9 @@ class Opened:
             return
         self._meta_known = True
         begin = self._first_data()
-        small = dataclasses.replace(self.limits, chunk_bytes=min(self.limits.chunk_bytes, self.limits.first_chunk_bytes))
+        small = dataclasses.replace(
+            self.limits, chunk_bytes=min(self.limits.chunk_bytes, self.limits.first_chunk_bytes)
+        )
         is_first = True
         for block in lines.forward(self.source, begin, limits=small):
             if not isinstance(block, lines.Batch):
