@@ -1,0 +1,43 @@
+"""Failures in one line: `<what>; <what to do>`, and the exit code that goes with it.
+
+FINE, DAMAGE_FOUND (`verify` only), WRONG_USAGE and UNREADABLE are promised to scripts. INTERRUPTED and READER_GONE are
+what the shell would report if the signal had ended the program.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import typer
+
+from rollout_cli.terminal import NoOutput
+
+FINE, DAMAGE_FOUND, WRONG_USAGE, UNREADABLE, INTERRUPTED, READER_GONE = 0, 1, 2, 3, 130, 141
+
+
+def explain_failure(error: Exception) -> tuple[str, int]:
+    """What happened and what to do, and the exit code."""
+    library: Any = sys.modules.get("rollout.errors")  # an error of the library cannot come before its import
+    if isinstance(error, typer.TyperException):
+        return _explain_usage(error), WRONG_USAGE
+    if library is not None and isinstance(error, library.RolloutError):
+        is_usage = isinstance(error, library.UsageError)
+        remedy = "see rollout --help" if is_usage else "check the file and who may read it"
+        return str(error) if error.remedy else f"{error}; {remedy}", WRONG_USAGE if is_usage else UNREADABLE
+    if isinstance(error, NoOutput):
+        return f"{error}; send it to a file or a pipe that can take it", UNREADABLE
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror or error}; check that it can be read", UNREADABLE
+    if isinstance(error, MemoryError):
+        return "not enough memory; give the program more, or compact the session", UNREADABLE
+    what = f"error in rollout itself ({type(error).__name__}: {error})"
+    return f"{what}; set ROLLOUT_TRACEBACK=1 and report what it shows", UNREADABLE
+
+
+def _explain_usage(error: typer.TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    command = "rollout" if context is None else context.command_path
+    what = error.format_message().rstrip(".")
+    return f"{what[:1].lower()}{what[1:]}; see {command} --help"

@@ -1,0 +1,251 @@
+"""Views as rows to read: what stands where on the page.
+
+A view is an iterator of rows; nothing here prints, and nothing escapes: `Output` makes every text printable.
+`columns` is the width of the terminal, or None where rows may be as long as they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rollout_cli.items import describe, to_json
+from rollout_cli.terminal import Block, Line
+
+if TYPE_CHECKING:
+    import rollout
+    from rollout_cli.kinds import Place
+
+PREVIEW_CHARS = 1000
+"""What one line shows of a text where no terminal asks for less."""
+LABEL_CHARS = 40
+DAMAGE_SHOWN = 5
+_GAPS = re.compile(r"[ \t\n]+")
+_REMEDIES = {
+    "torn": "nothing to do: the write was never finished; the next writer cuts it off",
+    "base": "put the file of that thread back into the home, or name the home with --home",
+    "sealed": "restore the file from a copy; what was readable has been read",
+    "oversize": "raise Limits.line_bytes if the line is meant to be that long",
+}
+_REMEDY = "nothing to do for reading: the line is left out, the rest is read; restore it from a copy if it matters"
+
+
+def state(state: rollout.State, columns: int | None) -> Iterator[Line]:
+    """`rollout reconstruct`: who and where, what goes on, what reading took."""
+    session = state.session or {}
+    yield _fact("thread", state.thread_id or "(unknown)")
+    yield _fact("file", str(state.path or "(bytes in memory)"))
+    yield _fact(
+        "session", _join(session, "timestamp", "cwd", "originator", "cli_version", "model_provider") or "(none)"
+    )
+    yield _fact("model", state.previous_model or "(none yet)")
+    yield _fact("context", _context(state.reference_context))
+    yield _fact("history", f"{len(state.history):,} items")
+    for label in ("user", "assistant"):
+        said = _last(state.history, label)
+        if said is not None:
+            yield _fact(f"  {label}", preview(said, columns))
+    yield _fact("tokens", _tokens(state.token_usage))
+    yield _fact(
+        "world", "(none)" if state.world_state is None else preview(", ".join(_keys(state.world_state)), columns)
+    )
+    yield _fact("read", _reading(state))
+    if not state.damage:
+        yield _fact("damage", "none met")
+    for met in state.damage[:DAMAGE_SHOWN]:
+        yield _fact("damage", f"{_where(met, state.path)}: {met.reason}", "red")
+    if len(state.damage) > DAMAGE_SHOWN:
+        yield _fact("", f"and {len(state.damage) - DAMAGE_SHOWN:,} more: rollout verify lists them")
+
+
+def history(
+    items: Sequence[Mapping[str, Any]], columns: int | None, *, newest: int | None = None, full: bool = False
+) -> Iterator[Line | Block]:
+    """`rollout history`: an item a line, oldest first; with `full`, its whole text below."""
+    first = 0 if newest is None else max(len(items) - newest, 0)
+    for i in range(first, len(items)):
+        item = describe(items[i])
+        label = (f"{preview(item.label, LABEL_CHARS):<10} ", item.style)
+        if full:
+            yield (f"{i + 1:>5}  ", label)
+            yield Block(item.text)
+        else:
+            yield (f"{i + 1:>5}  ", label, preview(item.text, columns))
+
+
+def turns(turns: Iterable[rollout.Turn], columns: int | None) -> Iterator[Line]:
+    """`rollout turns`: a turn a line; one that was undone has no number."""
+    yield ((_turn_row("#", "id", "status", "started", "ended", "items", "user", columns), "bold"),)
+    number = 0
+    for turn in turns:
+        number += turn.stands
+        row = _turn_row(
+            str(number) if turn.stands else "-",
+            f"{turn.id or ''}{' (derived)' if turn.derived and columns is None else ''}",
+            turn.status if turn.stands else f"undone ({turn.status})",
+            _time(turn.started),
+            _time(turn.ended),
+            str(turn.item_count),
+            preview(turn.user or "", columns),
+            columns,
+        )
+        yield ((row, "" if turn.stands else "dim"),)
+
+
+def explanation(places: Iterable[Place], columns: int | None) -> Iterator[Line]:
+    """`rollout explain`: a log line a line: where, what, in which turn, and what became of it."""
+    styles = {"visible": "green", "damaged": "red", "rolled_back": "dim", "replaced": "dim", "removed": "dim"}
+    for place in places:
+        line, kind = place.explained, preview(place.kind, LABEL_CHARS)
+        turn = f"{_short(line.turn_id or '-', columns):<{_id_columns(columns)}}"
+        yield f"{line.line:>6} {line.offset:>11}  {kind:<20} {turn}  ", (fate(line), styles.get(line.status, ""))
+
+
+def sentence(place: Place) -> Line:
+    """`rollout explain --line N`: the same in a sentence."""
+    line = place.explained
+    turn = f" of turn {line.turn_id}" if line.turn_id else ""
+    where = f"Line {line.line}" + (f" of {line.path}" if line.inherited else "")
+    return (f"{where} (byte {line.offset}), {place.kind}{turn}: {fate(line)}.",)
+
+
+def fate(line: rollout.Explained) -> str:
+    """What became of a line, and by whom: `rolled back by line 24`."""
+    by = "" if line.by is None and line.by_offset is None else _place(line.by, line.by_offset)
+    if line.by_inherited and line.by_inherited != line.inherited:
+        by += f" of {line.by_inherited}"
+    words = {
+        "rolled_back": f"rolled back by {by}" if by else "rolled back",
+        "replaced": f"replaced by the compaction in {by}" if by else "replaced by a compaction",
+        "removed": f"removed by {by}" if by else "removed",
+    }.get(line.status, str(line.status))
+    if line.reason:
+        words += f": {line.reason}"
+    return words + (f", inherited from {line.inherited}" if line.inherited else "")
+
+
+def report(report: rollout.Report) -> Iterator[Line]:
+    """`rollout verify`: damage, then notes, then the verdict."""
+    for met in report.damage:
+        yield ("damaged  ", "bold red"), f"{_where(met, report.path)}: {met.reason}; {remedy(met)}"
+    for note in report.notes:
+        advice = f"; {note.remedy}" if note.remedy else ""
+        yield ("note     ", "yellow"), f"{_where(note, report.path)}: {note.reason}{advice}"
+    path = report.path or "(bytes in memory)"
+    counts = f"{report.lines:,} lines, {report.records:,} records, {len(report.notes):,} notes"
+    if report.ok:
+        yield ("ok       ", "bold green"), f"{path}: no damage; {counts}"
+    else:
+        yield (
+            ("damaged  ", "bold red"),
+            f"{path}: {report.damaged_lines:,} damaged lines; {counts}",
+        )
+
+
+def remedy(damage: rollout.Damage) -> str:
+    """What to do about damage of this kind."""
+    return _REMEDIES.get(damage.kind, _REMEDY)
+
+
+def preview(text: str, columns: int | None) -> str:
+    """The beginning of a text on one line, and how much there is of it if that is more."""
+    limit = PREVIEW_CHARS if columns is None else columns
+    folded = _GAPS.sub(" ", text[: 2 * limit].replace("\r\n", "\n")).strip(" ")
+    if len(text) <= 2 * limit and len(folded) <= limit:
+        return folded
+    return f"{folded[:limit]}… ({len(text):,} characters)"
+
+
+def size(size_bytes: int) -> str:
+    """A number of bytes as people write it: `64.0 KiB`."""
+    if size_bytes < 1024:
+        return f"{size_bytes} bytes"
+    power = min((size_bytes.bit_length() - 1) // 10, 4)
+    return f"{size_bytes / 1024**power:.1f} {'KMGT'[power - 1]}iB"
+
+
+def _fact(name: str, value: str, style: str = "") -> Line:
+    return (f"{name:<12}", "bold"), (value, style)
+
+
+def _join(mapping: Mapping[str, Any], *keys: str) -> str:
+    return "  ".join(_scalar(mapping[key]) for key in keys if mapping.get(key) is not None)
+
+
+def _scalar(value: object) -> str:
+    return value if isinstance(value, str) else to_json(value)
+
+
+def _keys(value: object) -> list[str]:
+    return list(value) if isinstance(value, Mapping) else [to_json(value)]
+
+
+def _context(context: Mapping[str, Any] | None) -> str:
+    if context is None:
+        return "none: the next turn gives the model its whole context again"
+    return _join(context, "model", "effort", "cwd", "approval_policy", "turn_id") or to_json(context)
+
+
+def _last(items: rollout.History, label: str) -> str | None:
+    """The newest text of that role, if possible one that does not look written by a program; None if there is none."""
+    newest = None
+    for i in range(len(items) - 1, -1, -1):
+        item = items[i]
+        if item.get("type") != "message" or item.get("role") != label:
+            continue
+        text = describe(item).text.strip()
+        if label != "user" or not (text.startswith("# AGENTS.md") or (text.startswith("<") and text.endswith(">"))):
+            return text
+        newest = text if newest is None else newest
+    return newest
+
+
+def _tokens(usage: Mapping[str, Any] | None) -> str:
+    if usage is None:
+        return "(not recorded)"
+    counts = {key.removesuffix("_tokens"): n for key, n in usage.items() if key.endswith("_tokens") and n}
+    return (
+        ", ".join(f"{key} {n:,}" if isinstance(n, int) else f"{key} {_scalar(n)}" for key, n in counts.items()) or "0"
+    )
+
+
+def _reading(state: rollout.State) -> str:
+    whole = ""
+    if state.path is not None:
+        try:
+            whole = f" of {size(Path(state.path).stat().st_size)}"
+        except OSError:
+            whole = ""
+    return f"{size(state.bytes_read)}{whole}, {state.records_decoded:,} records"
+
+
+def _place(line: int | None, offset: int | None) -> str:
+    return f"line {line}" if line is not None else f"byte {offset}"
+
+
+def _where(found: rollout.Damage | rollout.Note, path: object) -> str:
+    """The line or byte, and the file where it is not the one that was asked about."""
+    place = _place(found.line, found.offset)
+    return place if found.path is None or str(found.path) == str(path) else f"{place} of {found.path}"
+
+
+def _turn_row(
+    number: str, name: str, status: str, started: str, ended: str, items: str, user: str, columns: int | None
+) -> str:
+    name = _short(name, columns)
+    return f"{number:>4}  {name:<{_id_columns(columns)}}  {status:<11}  {started:<19}  {ended:<19}  {items:>5}  {user}"
+
+
+def _id_columns(columns: int | None) -> int:
+    return 36 if columns is None or columns >= 140 else 9
+
+
+def _short(name: str, columns: int | None) -> str:
+    """A whole id where there is room, else its end: ids of one hour begin alike."""
+    return name if len(name) <= _id_columns(columns) or columns is None else f"…{name[1 - _id_columns(columns) :]}"
+
+
+def _time(text: str | None) -> str:
+    return "" if text is None else text[:19]

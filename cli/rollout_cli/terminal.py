@@ -1,0 +1,194 @@
+"""The only place that prints, to a terminal, a pipe or a file.
+
+Every text passes `printable`, every JSON byte `printable_json`, and none of it is ever read as markup.
+A terminal gets colour (unless NO_COLOR) and lines cut to its width, 80 to 200 columns; a pipe gets neither. Rich is
+imported for a terminal only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from rollout_cli.printable import printable, printable_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.text import Text
+
+NARROWEST_COLUMNS, WIDEST_COLUMNS = 80, 200
+LONG_WORK_BYTES = 50 * 1024 * 1024
+"""A file from this size on shows a progress bar."""
+
+ProgressCallback = Callable[[int, int], None]
+Span = str | tuple[str, str]
+"""A piece of a line: text, or text and its rich style."""
+Line = tuple[Span, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Block:
+    """A text of several lines. It is indented, so that no line of data can pass for one of ours."""
+
+    text: str
+    style: str = ""
+    indent_columns: int = 6
+
+
+class OutputClosed(Exception):
+    """Whoever read the output has gone: there is nobody left to tell."""
+
+
+class NoOutput(Exception):
+    """Standard output was closed before the program began, or cannot be written."""
+
+
+class Output:
+    """Standard output. `columns` is the width of a terminal, None in a pipe, where nothing has to be cut."""
+
+    def __init__(self) -> None:
+        if sys.stdout is None:
+            raise NoOutput("standard output is closed")
+        self._file = sys.stdout
+        if isinstance(self._file, io.TextIOWrapper):
+            self._file.reconfigure(errors="backslashreplace")
+        self.is_terminal = self._file.isatty()
+        self.columns: int | None = None
+        if self.is_terminal:
+            self.columns = min(max(shutil.get_terminal_size().columns, NARROWEST_COLUMNS), WIDEST_COLUMNS)
+        self._made_console: Console | None = None
+
+    def print(self, rows: Iterable[Line | Block], *, cut: bool = True) -> None:
+        """Print each row as it comes. On a terminal a line that is too long for it is cut, or else goes on below."""
+        for row in rows:
+            if isinstance(row, Block):
+                for line in printable(row.text, lines=True).split("\n"):
+                    self._write((line, row.style), indent=" " * row.indent_columns)
+            else:
+                self._write(*row, indent=None if cut else "")
+
+    def print_json(self, pieces: Iterable[bytes]) -> None:
+        """Print pieces of UTF-8 JSON, each of whole tokens, one behind the other, and a line end."""
+        self._file.flush()
+        for piece in pieces:
+            with _writing():
+                self._file.buffer.write(printable_json(piece))
+        with _writing():
+            self._file.buffer.write(b"\n")
+            self._file.buffer.flush()
+
+    def _write(self, *spans: Span, indent: str | None = None) -> None:
+        """One line; with `indent` it goes on in the next one where the terminal ends, without it is cut there."""
+        with _writing():
+            if self.columns is None:
+                shown = "".join(printable(span if isinstance(span, str) else span[0]) for span in spans)
+                self._file.write(f"{indent or ''}{shown}".rstrip() + "\n")
+                return
+            text = _styled(spans)
+            text.rstrip()
+            if indent is None:
+                text.truncate(self.columns, overflow="ellipsis")
+            for part in text.wrap(self._console, self.columns - len(indent)) if indent is not None else [text]:
+                self._console.print(indent or "", part, sep="", soft_wrap=True)
+
+    @property
+    def _console(self) -> Console:
+        if self._made_console is None:
+            from rich.console import Console
+
+            self._made_console = Console(
+                file=self._file, width=self.columns, highlight=False, markup=False, emoji=False
+            )
+        return self._made_console
+
+
+def flush() -> None:
+    """Hand everything printed to the operating system."""
+    if sys.stdout is not None:
+        with _writing():
+            sys.stdout.flush()
+
+
+def print_error(message: str) -> None:
+    """Print one line on standard error, whatever the message holds."""
+    if sys.stderr is None:
+        return
+    line = printable(message) + "\n"
+    with contextlib.suppress(OSError):
+        if isinstance(sys.stderr, io.TextIOWrapper):
+            sys.stderr.reconfigure(errors="backslashreplace")
+        sys.stderr.write(line)
+        sys.stderr.flush()
+
+
+def abandon_output() -> None:
+    """Let nothing more be written to a closed pipe, not by the interpreter at its end either."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+        os.close(null)
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[ProgressCallback | None]:
+    """A function of (bytes done, bytes in all) that draws a bar on standard error, or None if that is no terminal.
+
+    The bar appears with the first call that names at least `LONG_WORK_BYTES`, and goes at the end of the block.
+    """
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    with contextlib.ExitStack() as shown:
+        update: ProgressCallback | None = None
+
+        def advance(done_bytes: int, total_bytes: int) -> None:
+            nonlocal update
+            if update is None and total_bytes >= LONG_WORK_BYTES:
+                update = _start_bar(shown, total_bytes)
+            if update is not None:
+                update(done_bytes, total_bytes)
+
+        yield advance
+
+
+def _start_bar(shown: contextlib.ExitStack, total_bytes: int) -> ProgressCallback:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+
+    bar = shown.enter_context(
+        Progress(
+            BarColumn(),
+            DownloadColumn(binary_units=True),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+    )
+    task = bar.add_task("", total=total_bytes)
+    return lambda done_bytes, total_bytes: bar.update(task, completed=done_bytes, total=total_bytes)
+
+
+def _styled(line: Iterable[Span]) -> Text:
+    from rich.text import Text
+
+    text = Text()
+    for span in line:
+        content, style = (span, "") if isinstance(span, str) else span
+        text.append(printable(content), style or None)
+    return text
+
+
+@contextlib.contextmanager
+def _writing() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise OutputClosed from None
+    except OSError as error:
+        raise NoOutput(f"standard output cannot be written ({error.strerror or error})") from error

@@ -1,0 +1,44 @@
+"""The program starts quickly: it imports what a command needs when it needs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import rollout_cli
+
+from tests.builders import log, session_meta, user
+from tests.cli import REPOSITORY, environment, run, write
+
+
+def imported(program: str) -> set[str]:
+    """The top-level packages and our modules that are there after the program."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"{program}\nimport sys\nsys.stderr.write(' '.join(sys.modules))"],
+        capture_output=True, env=environment(), timeout=60, check=True,
+    )  # fmt: skip
+    return set(done.stderr.decode().split())
+
+
+def running(*args: str | Path) -> str:
+    return f"from rollout_cli.app import run; assert run({list(map(str, args))!r}) == 0"
+
+
+@pytest.mark.parametrize("program", ["import rollout_cli.app", running("--version")], ids=["import", "version"])
+def test_the_version_needs_neither_rich_nor_the_engine(program: str) -> None:
+    assert {"rich", "orjson", "msgspec", "rollout", "zstandard", "importlib.metadata"}.isdisjoint(imported(program))
+
+
+def test_a_command_into_a_pipe_does_not_import_rich(tmp_path: Path) -> None:
+    path = write(tmp_path, log(session_meta(), user("q")))
+    for program in (running("history", path), running("verify", path, "--json")):
+        assert "rich" not in imported(program)
+
+
+def test_the_version_is_that_of_the_project() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    assert project["version"] == rollout_cli.__version__
+    assert run("--version").out == f"rollout {rollout_cli.__version__}\n"
