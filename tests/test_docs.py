@@ -1,0 +1,93 @@
+"""The README keeps its word: its Python runs, its commands print what it shows.
+
+A ```python block runs from the root of the project, after the blocks above it; a line `expression  # value` says what
+the expression prints. In a ```console block each `$ rollout ...` runs and every line under it stands in its output, in
+this order; a line of `...` alone stands for lines left out.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sysconfig
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+SHOWN = re.compile(r"(?P<expression>[^#\n]+?)  # (?P<value>.+)")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def sessions() -> list[tuple[str, list[str]]]:
+    """(command, the lines shown under it) for every command of every console block."""
+    found: list[tuple[str, list[str]]] = []
+    for block in blocks("console"):
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                found.append((line[2:], []))
+            elif line.strip() not in {"", "..."}:
+                found[-1][1].append(line.rstrip())
+    return found
+
+
+def words(line: str) -> str:
+    """A line without the width of its columns, which follow the terminal."""
+    return " ".join(line.split())
+
+
+def run(command: str) -> subprocess.CompletedProcess[str]:
+    scripts = sysconfig.get_path("scripts")
+    program, *arguments = shlex.split(command)
+    assert program == "rollout"
+    environment = {**os.environ, "COLUMNS": "120", "PYTHONIOENCODING": "utf-8"}
+    return subprocess.run(
+        [Path(scripts, program), *arguments],
+        cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", check=False,
+    )  # fmt: skip
+
+
+def test_the_python_of_the_readme_runs_and_gives_the_values_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    names: dict[str, object] = {}
+    shown = 0
+    for block in blocks("python"):
+        exec(compile(block, "README.md", "exec"), names)
+        for found in SHOWN.finditer(block):
+            value = eval(found["expression"], names)
+            assert found["value"] in {str(value), repr(value)}, found["expression"]
+            shown += 1
+    assert shown
+
+
+@pytest.mark.parametrize(("command", "shown"), sessions(), ids=lambda value: value if isinstance(value, str) else "")
+def test_a_command_of_the_readme_prints_the_lines_shown_under_it(command: str, shown: list[str]) -> None:
+    done = run(command)
+    assert done.returncode == 0, done.stderr
+    printed = iter([words(line) for line in done.stdout.splitlines()])
+    for line in shown:
+        assert words(line) in printed, f"{line}\nis not, or not there, in\n{done.stdout}"
+
+
+def test_every_file_that_the_readme_names_is_there() -> None:
+    assert sessions()
+    for path in re.findall(r"\b(?:fixtures|tests|bench|rollout|cli)/[\w./-]*\w", README):
+        assert (ROOT / path).exists(), path
+
+
+def test_the_readme_says_every_command_that_there_is() -> None:
+    listed = set(re.findall(r"^[│\s]+([a-z]+)  ", run("rollout --help").stdout, re.MULTILINE))
+    assert listed
+    assert not [command for command in sorted(listed) if f"rollout {command}" not in README]
+
+
+def test_the_version_is_the_same_wherever_it_is_said() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert version in run("rollout --version").stdout.split()

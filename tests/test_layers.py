@@ -1,0 +1,167 @@
+"""The layers of the house, checked on the imports as they are written.
+
+Each layer may import the standard library, its own third parties, itself, the shared modules at the bottom and the
+layers below it. The core does no I/O, reads no clock, draws no random number. Nothing imports the command line, which
+sees public names only.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import rollout
+
+ROOT = Path(__file__).parent.parent
+SHARED = {"rollout.errors", "rollout.ids", "rollout.limits"}
+
+IMPURE = {
+    *{
+        "asyncio",
+        "concurrent",
+        "fcntl",
+        "fileinput",
+        "glob",
+        "io",
+        "logging",
+        "mmap",
+        "multiprocessing",
+        "os",
+        "pathlib",
+    },
+    *{
+        "queue",
+        "select",
+        "selectors",
+        "shutil",
+        "signal",
+        "socket",
+        "sqlite3",
+        "ssl",
+        "subprocess",
+        "tempfile",
+        "threading",
+    },
+    *{"urllib", "http", "time", "random", "secrets", "uuid", "gzip", "bz2", "lzma", "zstandard"},
+}
+IMPURE_CALLS = {"open", "print", "input", "breakpoint", "exec", "eval"}
+CLOCKS = {"now", "utcnow", "today"}
+
+
+class Layer(NamedTuple):
+    """A folder or module: what else it may import, of this project by prefix and of third parties by name."""
+
+    name: str
+    own: set[str]
+    third_party: set[str]
+
+
+LAYERS = [  # the first whose name fits a module counts
+    Layer("rollout.errors", set(), set()),
+    Layer("rollout.ids", {"rollout.errors"}, set()),
+    Layer("rollout.limits", set(), set()),
+    Layer("rollout.core", SHARED, {"msgspec", "orjson"}),
+    Layer("rollout.storage", {*SHARED, "rollout.core"}, {"msgspec", "orjson", "zstandard"}),
+    Layer("rollout.testing", {"rollout"}, {"hypothesis", "msgspec", "orjson", "zstandard"}),
+    Layer("rollout.integrations", {"rollout"}, {"agents", "anyio", "mcp", "msgspec", "orjson", "pydantic"}),
+    Layer("rollout", {"rollout"}, {"msgspec", "orjson", "zstandard"}),
+    Layer("rollout_cli", {"rollout"}, {"msgspec", "orjson", "rich", "typer"}),
+]
+ABOVE_THE_LIBRARY = ("rollout.integrations", "rollout.testing", "rollout_cli")
+PUBLIC_MODULES = {"rollout", "rollout.errors", "rollout.limits", "rollout.testing", "rollout.integrations"}
+
+
+def modules() -> dict[str, Path]:
+    """Every module of the library and the command line, by its dotted name."""
+    found = {}
+    for base, package in ((ROOT, "rollout"), (ROOT / "cli", "rollout_cli")):
+        for path in sorted((base / package).rglob("*.py")):
+            parts = path.relative_to(base).with_suffix("").parts
+            found[".".join(parts).removesuffix(".__init__")] = path
+    return found
+
+
+MODULES = modules()
+TREES = {name: ast.parse(path.read_bytes()) for name, path in MODULES.items()}
+
+
+def imports(name: str) -> Iterator[str]:
+    """The modules that `name` imports, wherever in it; `from a import b` is a.b where that is a module, else a."""
+    package = name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(TREES[name]):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            up = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
+            base = ".".join([*up, *filter(None, [node.module])])
+            for alias in node.names:
+                yield f"{base}.{alias.name}" if f"{base}.{alias.name}" in MODULES else base
+
+
+def within(module: str, prefix: str) -> bool:
+    return module == prefix or module.startswith(f"{prefix}.")
+
+
+def layer_of(module: str) -> Layer:
+    return next(layer for layer in LAYERS if within(module, layer.name))
+
+
+def called_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id=name)):
+                yield name, node.lineno
+            case ast.Call(func=ast.Attribute(attr=name)) if name in CLOCKS:
+                yield name, node.lineno
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_imports_only_from_its_own_layer_and_those_below_it(name: str) -> None:
+    layer = layer_of(name)
+    for imported in imports(name):
+        top = imported.partition(".")[0]
+        if top in {"rollout", "rollout_cli"}:
+            assert within(imported, layer.name) or any(within(imported, own) for own in layer.own), imported
+        else:
+            assert top in sys.stdlib_module_names | layer.third_party, imported
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if within(name, "rollout.core")])
+def test_the_core_does_no_io_and_knows_neither_clock_nor_chance(name: str) -> None:
+    assert IMPURE.isdisjoint(module.partition(".")[0] for module in imports(name))
+    assert not [
+        f"{called} in line {line}" for called, line in called_names(TREES[name]) if called in IMPURE_CALLS | CLOCKS
+    ]
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if not within(name, "rollout_cli")])
+def test_nothing_in_the_library_imports_the_command_line_or_a_terminal(name: str) -> None:
+    assert {"rollout_cli", "typer", "rich", "click"}.isdisjoint(module.partition(".")[0] for module in imports(name))
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if not name.startswith(ABOVE_THE_LIBRARY)])
+def test_the_library_does_not_import_what_is_built_on_it(name: str) -> None:
+    assert not [module for module in imports(name) if module.startswith(ABOVE_THE_LIBRARY)]
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if within(name, "rollout_cli")])
+def test_the_command_line_uses_public_names_only(name: str) -> None:
+    allowed = {module for module in imports(name) if not within(module, "rollout") or module in PUBLIC_MODULES}
+    assert set(imports(name)) == allowed
+    for node in ast.walk(TREES[name]):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "rollout":
+            assert node.attr in rollout.__all__ or f"rollout.{node.attr}" in PUBLIC_MODULES, f"rollout.{node.attr}"
+
+
+def test_the_public_names_are_written_out_and_all_of_them_exist() -> None:
+    written = [node for node in TREES["rollout"].body if isinstance(node, ast.Assign | ast.AnnAssign)]
+    (names,) = [node.value for node in written if "__all__" in ast.unparse(node).partition("=")[0]]
+    assert names is not None
+    assert ast.literal_eval(names) == list(rollout.__all__)
+    assert len(set(rollout.__all__)) == len(rollout.__all__)
+    assert not [name for name in rollout.__all__ if not hasattr(rollout, name)]
