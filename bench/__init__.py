@@ -1,0 +1,1 @@
+"""What the library costs, as ratios against something well known; `python -m bench` prints them."""

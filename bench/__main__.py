@@ -1,0 +1,153 @@
+"""`python -m bench`: measure everything and print it; `--make SIZE KIND PATH`: only make a rollout.
+
+A missed target is printed, not raised: figures depend on the machine that they are taken on. Exit code 0 either way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from bench import read, rollouts
+from bench.measure import run_child
+
+_UNITS = {"K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
+_COLUMNS = ("case", "rollout", "size", "time", "ratio", "limit", "", "bytes read", "decoded", "peak MB")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 0, or 2 for wrong usage."""
+    options = _parse(arguments)
+    if options.child:
+        json.dump(run_child(json.load(sys.stdin)), sys.stdout)
+        return 0
+    if options.make:
+        size, kind, path = options.make
+        _make(_size_bytes(size), kind, Path(path), options.one_frame)
+        return 0
+
+    rows = []
+    if not options.json:
+        print_row(_COLUMNS)
+    for row in read.run(quick=options.quick, runs=options.runs, folder=options.dir):
+        rows.append(row)
+        if not options.json:
+            print_row(_cells(row))
+    checks = list(read.check(rows))
+    if options.json:
+        json.dump(
+            {"rows": [_values(row) for row in rows], "targets": [_judged(check) for check in checks]},
+            sys.stdout,
+            indent=1,
+        )
+        print()
+    else:
+        _print_checks(checks)
+    return 0
+
+
+def print_row(cells: Iterable[str], file: TextIO | None = None) -> None:
+    """One line of the table, at once, so that a long run can be watched."""
+    widths = (12, 20, 8, 11, 9, 7, 7, 15, 10, 9)
+    first, *others = zip(cells, widths, strict=True)
+    line = first[0].ljust(first[1]) + "".join(
+        cell.ljust(width) if at == 0 else cell.rjust(width) for at, (cell, width) in enumerate(others)
+    )
+    print(line.rstrip(), file=file, flush=True)
+
+
+def _cells(row: Any) -> list[str]:
+    measured, verdict = row.measured, ""
+    if row.limit is not None:
+        verdict = "ok" if measured.ratio < row.limit else "MISSED"
+    return [
+        row.case,
+        f"{row.kind} {row.form}",
+        f"{row.size_bytes // 1_000_000} MB",
+        f"{measured.seconds * 1000:.2f} ms",
+        f"{measured.ratio:.4f}",
+        "" if row.limit is None else f"{row.limit:g}",
+        verdict,
+        "" if measured.read.bytes_read is None else f"{measured.read.bytes_read:,}",
+        "" if measured.read.records_decoded is None else f"{measured.read.records_decoded:,}",
+        f"{measured.peak_bytes / 1_000_000:.0f}",
+    ]
+
+
+def _values(row: Any) -> dict[str, Any]:
+    measured = row.measured
+    return {
+        "case": row.case,
+        "kind": row.kind,
+        "form": row.form,
+        "size_bytes": row.size_bytes,
+        "seconds": measured.seconds,
+        "baseline_seconds": measured.baseline_seconds,
+        "ratio": measured.ratio,
+        "limit": row.limit,
+        "aim": row.aim,
+        "results": measured.read.results,
+        "bytes_read": measured.read.bytes_read,
+        "records_decoded": measured.read.records_decoded,
+        "peak_bytes": measured.peak_bytes,
+    }
+
+
+def _judged(check: Any) -> dict[str, Any]:
+    return {"target": check.target, "value": check.value, "limit": check.limit, "met": check.is_met}
+
+
+def _print_checks(checks: Sequence[Any]) -> None:
+    print("\ntargets")
+    for check in checks:
+        print(f"  {'ok' if check.is_met else 'MISSED':8}{check.target:58}{check.value:9.4f}  < {check.limit:g}")
+
+
+def _make(size_bytes: int, kind: rollouts.Kind, path: Path, one_frame: bool) -> None:
+    """A path that ends in .zst is sealed."""
+    if path.suffix != ".zst":
+        rollouts.make(path, kind, size_bytes)
+        return
+    plain = path.with_suffix(".making")
+    try:
+        rollouts.make(plain, kind, size_bytes)
+        rollouts.seal(plain, path, "one-frame" if one_frame else "frames")
+    finally:
+        plain.unlink(missing_ok=True)
+
+
+def _size_bytes(text: str) -> int:
+    number, unit = text.upper().removesuffix("B"), 1
+    if number[-1:] in _UNITS:
+        number, unit = number[:-1], _UNITS[number[-1]]
+    return round(float(number) * unit)
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Ratios against orjson.loads on every line.")
+    parser.add_argument("--quick", action="store_true", help="10 and 100 MB only")
+    parser.add_argument("--runs", type=int, default=5, help="runs of which the median counts (default 5)")
+    parser.add_argument("--json", action="store_true", help="everything as JSON")
+    parser.add_argument("--dir", type=Path, help="where rollouts are made and removed again (2 GB; default: temporary)")
+    parser.add_argument(
+        "--make", nargs=3, metavar=("SIZE", "KIND", "PATH"), help=f"100M, one of {', '.join(rollouts.KINDS)}"
+    )
+    parser.add_argument("--one-frame", action="store_true", help="with --make PATH.zst: one frame, not one a MiB")
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    if options.make:
+        try:
+            _size_bytes(options.make[0])
+        except ValueError:
+            parser.error(f"not a size: {options.make[0]!r}; say 10M, 100M or 600M")
+        if options.make[1] not in rollouts.KINDS:
+            parser.error(f"not a kind: {options.make[1]!r}; one of {', '.join(rollouts.KINDS)}")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())
