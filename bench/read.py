@@ -76,8 +76,8 @@ def decode_history(path: Path) -> Read:
 
 
 def list_turns(path: Path) -> Read:
-    """All standing turns."""
-    return Read(len(rollout.reconstruct(path).turns))
+    """All turns."""
+    return Read(len(rollout.turns(path)))
 
 
 def explain(path: Path) -> Read:

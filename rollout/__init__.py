@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from rollout.core.history import History
-from rollout.core.reconstruct import Baseline, Cleared, NeverSet
 from rollout.core.records import Damage
+from rollout.core.settle import Baseline, Cleared, NeverSet
 from rollout.core.truncation import Truncation
+from rollout.core.updates import context_updates
 from rollout.errors import (
     Ambiguous,
     NotARollout,
@@ -19,16 +20,22 @@ from rollout.errors import (
 )
 from rollout.explanation import Explained, Explanation
 from rollout.limits import Limits
-from rollout.reading import explain, reconstruct, records, verify
+from rollout.log import Ordinal, Rollout
+from rollout.reading import explain, reconstruct, records, turns, verify
 from rollout.record import Record
 from rollout.report import Note, Report
 from rollout.state import State, Turn
+from rollout.storage.writer import Durability
+from rollout.store import Store
+from rollout.store import open_rollout as open  # noqa: A004
+from rollout.turn import TurnContext
 
 __all__ = [
     "Ambiguous",
     "Baseline",
     "Cleared",
     "Damage",
+    "Durability",
     "Explained",
     "Explanation",
     "History",
@@ -37,16 +44,23 @@ __all__ = [
     "NotARollout",
     "NotFound",
     "Note",
+    "Ordinal",
     "Record",
     "Report",
+    "Rollout",
     "RolloutError",
     "SourceError",
     "State",
+    "Store",
     "Truncation",
     "Turn",
+    "TurnContext",
     "UsageError",
+    "context_updates",
     "explain",
+    "open",
     "reconstruct",
     "records",
+    "turns",
     "verify",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -11,6 +12,7 @@ from rollout.core import explain
 from rollout.core.gather import Gatherer
 from rollout.core.reconstruct import Reconstruction
 from rollout.storage.origin import Origin
+from rollout.storage.source import Lineage
 
 
 class Explained(msgspec.Struct, frozen=True, gc=False):
@@ -47,12 +49,13 @@ class Explanation:
                 progress=progress,
             ).run()
             self._segments = [(segment.thread, segment.path) for segment in lineage.segments]
+            self._hidden = _hidden_lines(lineage)
             self.damage = tuple(lineage.damage())
             """What is wrong with the files themselves: missing bases, sealed frames."""
         self._counts = answer.line_counts
 
     def __len__(self) -> int:
-        return len(self._verdicts)
+        return len(self._verdicts) + len(self._hidden)
 
     def __iter__(self) -> Iterator[Explained]:
         turns = [
@@ -73,6 +76,21 @@ class Explanation:
                 self._segments[segment][0] if segment > 0 else None,
                 self._segments[segment][1],
             )
+        line, path = (self._counts[0] or 0) + 1, self._segments[0][1]
+        for k, offset in enumerate(self._hidden):
+            yield Explained(line + k, offset, "damaged", None, None, None, None, _CUT_SHORT, None, path)
 
     def _line(self, segment: int, newlines: int) -> int:
         return (self._counts[segment] or 0) - newlines + 1
+
+
+_CUT_SHORT = "part of a batch of lines that a crash has cut short"
+
+
+def _hidden_lines(lineage: Lineage) -> list[int]:
+    """Where the lines of an incomplete batch at the end begin."""
+    source = lineage.opened[0].source
+    if lineage.end == source.size:
+        return []
+    found = source.read_at(lineage.end, source.size - lineage.end).rstrip(b"\n").split(b"\n")
+    return list(itertools.accumulate((len(line) + 1 for line in found[:-1]), initial=lineage.end))

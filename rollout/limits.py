@@ -21,8 +21,8 @@ class Limits:
     """Deepest nesting of JSON objects and arrays in a line; the outermost object is 1."""
     first_chunk_bytes: int = 64 * KIB
     """First read from the end of a file; small, so that a short answer costs little."""
-    chunk_bytes: int = MIB
-    """Later reads."""
+    chunk_bytes: int = 256 * KIB
+    """Later reads: what stays in a processor's cache while its lines are looked at."""
     head_bytes: int = MIB
     """How far from the start of a file the session meta is looked for."""
     frame_bytes: int = 8 * MIB

@@ -1,4 +1,4 @@
-"""Read any rollout: `reconstruct`, `records`, `explain`, `verify`.
+"""Read any rollout: `reconstruct`, `turns`, `records`, `explain`, `verify`.
 
 A *source* is a path, bytes-like data, a thread id or the beginning of one, or `-1`, `-2`, … for the newest threads of
 the home. Plain and sealed files are read alike, and never written. Every function takes `home` (else $ROLLOUT_HOME,
@@ -17,7 +17,7 @@ from rollout.explanation import Explanation
 from rollout.limits import DEFAULT, Limits
 from rollout.record import Record, read_records
 from rollout.report import Report, examine
-from rollout.state import State
+from rollout.state import State, Turn, read_turns
 from rollout.storage.origin import AnySource, find
 
 Home = str | os.PathLike[str] | None
@@ -35,11 +35,18 @@ def reconstruct(
         return State(dataclasses.replace(origin, size=lineage.end), answer, lineage.bytes_read, damage)
 
 
+def turns(
+    source: AnySource, *, home: Home = None, limits: Limits = DEFAULT, progress: Progress | None = None
+) -> tuple[Turn, ...]:
+    """All turns (S1), oldest first, those that were rolled back too: without a state. Reads everything."""
+    return read_turns(find(source, home, limits), progress)
+
+
 def records(source: AnySource, *, home: Home = None, limits: Limits = DEFAULT) -> Iterator[Record]:
     """Every record of one file (its bases not included), oldest first and lossless: all `raw` joined are the file."""
     origin = find(source, home, limits)
     with origin.opened() as lineage:
-        yield from read_records(lineage.opened[0].source, lineage.end, limits)
+        yield from read_records(lineage.opened[0].source, None, limits)
 
 
 def explain(

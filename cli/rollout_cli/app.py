@@ -149,8 +149,14 @@ def turns(
     """List the turns that stand."""
     from rollout_cli import documents, render
 
-    out, state = Output(), _reconstruct(source, home)
-    listed = state.all_turns if everything else state.turns
+    import rollout
+
+    out = Output()
+    with progress() as advance:
+        found = rollout.turns(_reference(source), home=home, progress=advance)
+    if not found:
+        _reconstruct(source, home)  # refuses what is no rollout at all
+    listed = [turn for turn in found if turn.stands or everything]
     if json:
         out.print_json(documents.turns(listed))
     else:

@@ -153,8 +153,13 @@ class Gatherer:
         mark = self._mark(Kind.OTHER, offset, size)
         mark.key, mark.text = key, text
 
-    def trace(self, offset: int, size: int, code: int) -> None:
-        """One more line of a run of lines that nothing comes between; see `unpack`."""
+    def count(self, n: int) -> None:
+        """So many lines, each a record, were passed over or belong to a run that is known."""
+        self.seq += n
+        self.newlines += n
+
+    def trace(self, offset: int, size: int, code: int) -> Mark:
+        """One more line of a run of lines that nothing comes between; see `unpack`. An item is yet to be counted."""
         top = self.marks[-1] if self.marks else None
         if (
             top is None
@@ -166,10 +171,8 @@ class Gatherer:
             top.refs = array("Q")
         assert top.refs is not None
         top.refs.append(offset << 2 | code)
-        if code == ITEM:
-            top.kind = Kind.ITEMS
-            top.number += 1
         self._traced = True
+        return top
 
     def _mark(self, kind: Kind, offset: int, size: int) -> Mark:
         mark = Mark(kind, self.seq, self.segment, offset, size, self.newlines)
@@ -208,7 +211,9 @@ class Gatherer:
 
     def _take_plain(self, data: bytes, offset: int) -> None:
         if self.traces:
-            self.trace(offset, len(data), ITEM)
+            top = self.trace(offset, len(data), ITEM)
+            top.kind = Kind.ITEMS
+            top.number += 1
             return
         run = self.run(offset, len(data))
         run.number += 1

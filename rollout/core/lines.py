@@ -93,8 +93,8 @@ def backward(source: Source, end: int | None = None, limits: Limits = DEFAULT) -
         chunk_bytes = min(chunk_bytes * 2, max(1, limits.chunk_bytes))
         chunk = source.read_at(pos - n, n)
         pos -= n
-        cut = chunk.find(b"\n") + 1 if pos > 0 else 0
-        if pos > 0 and cut == 0:  # no line begins in this chunk
+        lines = chunk.split(b"\n")
+        if pos > 0 and len(lines) == 1:  # no line begins in this chunk
             if is_nul(chunk):
                 yield from (_behind_gap(block) for block in _rest(pos + n, pieces[::-1], dropped, limits))
                 pieces, held, dropped = [], 0, 0
@@ -105,14 +105,20 @@ def backward(source: Source, end: int | None = None, limits: Limits = DEFAULT) -
                 if dropped or held > limits.line_bytes + 1:
                     pieces, held, dropped = [], 0, dropped + held
             continue
+        end = pos + n
+        older = [lines.pop(0) + b"\n"] if pos > 0 else []
+        begin = pos + (len(older[0]) if older else 0)
         if dropped:
-            first = chunk.rfind(b"\n") + 1
-            yield Oversize(pos + first, n - first + dropped)
-            if first > cut:
-                yield from _batches(pos + cut, chunk[cut:first], b"", limits)[::-1]
-        elif cut < n or held:
-            yield from _batches(pos + cut, chunk[cut:], _join(pieces[::-1]), limits)[::-1]
-        pieces, held, dropped = [chunk[:cut]] if cut else [], cut, 0
+            tail = lines.pop()
+            yield Oversize(end - len(tail), len(tail) + dropped)
+            lines.append(b"")
+            end -= len(tail)
+        elif held:
+            end += held
+            _lengthen(lines, _join(pieces[::-1]))
+        if begin < end:
+            yield from _batches(begin, end, lines, limits)[::-1]
+        pieces, held, dropped = older, begin - pos, 0
     yield from _rest(0, pieces[::-1], dropped, limits)
 
 
@@ -146,9 +152,10 @@ def forward(
             first = chunk.find(b"\n") + 1 or n
             yield Oversize(begin, dropped + first)
             if first < cut:
-                yield from _batches(pos - n + first, chunk[first:cut], b"", limits)
+                yield from _batches(pos - n + first, pos - n + cut, chunk[first:cut].split(b"\n"), limits)
         else:
-            yield from _batches(begin, b"".join([*pieces, chunk[:cut]]), b"", limits)
+            body = b"".join([*pieces, chunk[:cut]])
+            yield from _batches(begin, begin + len(body), body.split(b"\n"), limits)
         pieces, held, dropped = [chunk[cut:]] if cut < n else [], n - cut, 0
     yield from _rest(pos - held - dropped, pieces, dropped, limits)
 
@@ -170,19 +177,23 @@ def _rest(offset: int, pieces: list[bytes], dropped: int, limits: Limits) -> lis
     """What is left of one line at an end of the source or before a gap; `pieces` oldest first."""
     if dropped:
         return [Oversize(offset, dropped + sum(map(len, pieces)))]
-    return _batches(offset, _join(pieces), b"", limits) if pieces else []
+    if not pieces:
+        return []
+    body = _join(pieces)
+    return _batches(offset, offset + len(body), body.split(b"\n"), limits)
 
 
-def _batches(offset: int, body: bytes, more: bytes, limits: Limits) -> list[Batch | Oversize]:
-    """`body + more` in order: one batch, unless a line is over the limit. `more` has no b"\\n" but at its end."""
-    lines = body.split(b"\n")
-    if more:
-        if more[-1] == 0x0A:
-            lines[-1] += more[:-1]
-            lines.append(b"")
-        else:
-            lines[-1] += more
-    end = offset + len(body) + len(more)
+def _lengthen(lines: list[bytes], more: bytes) -> None:
+    """Put `more`, which has no b"\\n" but at its end, behind the last line."""
+    if more.endswith(b"\n"):
+        lines[-1] += more[:-1]
+        lines.append(b"")
+    else:
+        lines[-1] += more
+
+
+def _batches(offset: int, end: int, lines: list[bytes], limits: Limits) -> list[Batch | Oversize]:
+    """The lines in order: one batch, unless one of them is longer than the limit."""
     if end - offset <= limits.line_bytes or max(map(len, lines)) <= limits.line_bytes:
         return [Batch(offset, end, lines)]
     return _split_oversize(offset, lines, limits.line_bytes)

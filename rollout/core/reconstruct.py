@@ -20,7 +20,7 @@ from rollout.core.gather import Gatherer
 from rollout.core.history import History
 from rollout.core.rollback import Claim, Standing
 from rollout.core.settle import Reference, Settlement
-from rollout.core.sift import decode_all, sift, skim
+from rollout.core.sift import sift, skim
 from rollout.core.turns import Kind, Mark, Span, fold_turns
 from rollout.limits import DEFAULT, Limits
 
@@ -59,7 +59,7 @@ class Answer:
 
 
 class Reconstruction:
-    """Folds a lineage, newest segment first. `run` once."""
+    """Folds a lineage, newest segment first. `run` once. With an observer, it sees all and there is no answer but counts."""
 
     def __init__(
         self,
@@ -132,15 +132,11 @@ class Reconstruction:
             if begins and self._close_stretch():
                 return True
         i = len(found) - 2
-        heads: list[tuple[str, r.Head]] | None = None
         while i >= 0:
             stop = -1
             if self._skims and not gather.marks:
-                heads = decode_all(found[:-1]) if heads is None else heads
-                if heads:
-                    items = self._settled.skimmed(gather.seq, gather.segment)
-                    i, end = skim(gather, found, heads, i, end, items)
-                    stop = max(i - 1, -1)  # the one line at which skimming stopped
+                i, end = skim(gather, found, i, end, self._settled.skimmed(gather.seq, gather.segment))
+                stop = max(i - 1, -1)  # the one line at which skimming stopped
             i, end, begins = sift(gather, found, i, end, stop=stop)
             if i > stop and not begins:
                 gather.newlines += 1
@@ -207,8 +203,9 @@ class Reconstruction:
     def _settle(self, *, at_beginning: bool) -> None:
         for marks, spans in self._waiting:
             _decide_prefix(marks, belongs=at_beginning)
-            self._settled.add(marks)
-            if self._observer is not None:
+            if self._observer is None:
+                self._settled.add(marks)
+            else:
                 self._observer.see(marks, spans)
         self._waiting = []
         if self._settled.base is not None:

@@ -14,11 +14,12 @@ from msgspec import UNSET, Raw, UnsetType
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
-    """The keys of a payload that tell what it is; `output` only for its length (most bytes of a log are outputs)."""
+    """The keys of a payload that tell what it is, and the two strings that hold most bytes of a log, for their length."""
 
     type: str | None = None
     role: str | None = None
     output: Raw | UnsetType = UNSET
+    encrypted_content: Raw | UnsetType = UNSET
 
 
 class Envelope(msgspec.Struct, frozen=True, gc=False):
@@ -166,7 +167,7 @@ class Damage:
     """Bytes that are lost to the reader: what is wrong (`reason`) and where.
 
     `line` counts from 1 and is None where the file was not read back to its beginning. `kind` is one of torn, json,
-    utf8, deep, oversize, not_a_record, base, sealed. `path` is the file, None for bytes in memory.
+    utf8, deep, oversize, not_a_record, batch, base, sealed. `path` is the file, None for bytes in memory.
     """
 
     line: int | None

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET
 
 from rollout.core import records as r
 from rollout.core.codec import decode_envelope, is_too_deep, is_utf8
 from rollout.core.gather import EVENT, ITEM, Gatherer
-from rollout.core.turns import Mark
+from rollout.core.turns import Kind, Mark
 
 _QUOTE = ord('"')
+_CARE = -1  # not a code: the gatherer looks at the record itself
 _PLAIN = r.ITEM_TYPES - r.HIDDEN_ITEM_TYPES - {"message", "agent_message"}
 _NO_ROLES = frozenset({None, "system"})
 _NO_ITEMS = r.HIDDEN_ITEM_TYPES | {None}
@@ -28,9 +29,11 @@ def sift(gather: Gatherer, lines: Sequence[bytes], i: int, end: int, *, stop: in
     Returns the index and the end of the first line that was not taken, and whether the one taken before it begins a
     stretch. If it does not, and lines are left, the next one needs a closer look.
     """
-    events, depth, marks = gather.events, gather.depth, gather.marks
+    events, depth, traces = gather.events, gather.depth, gather.traces
     shallow_bytes = 2 * depth  # too short to be nested deeper
-    run: Mark | None = None
+    counted = i  # lines above it are in the gatherer's counts
+    run: Mark | None = None  # that the next plain line goes on with
+    begins = False
     while i > stop:
         data = lines[i]
         if not (data.isascii() or is_utf8(data)):
@@ -45,89 +48,94 @@ def sift(gather: Gatherer, lines: Sequence[bytes], i: int, end: int, *, stop: in
         if payload is UNSET:
             if kind not in r.ITEM_TYPES or is_too_deep(data, depth):
                 break
-        elif len(data) > shallow_bytes and _is_deep(data, payload.output, depth):
-            break
-        begin = end - len(data) - 1
-        gather.newlines += 1
-        if kind == "event_msg" and payload is not UNSET and payload.type not in events and payload.type is not None:
-            gather.seq += 1
-            if gather.traces:
-                gather.trace(begin, len(data), EVENT)
-        elif (
-            kind == "response_item"
-            and payload is not UNSET
-            and (payload.type in _PLAIN or (payload.role == "assistant" and payload.type == "message"))
-        ):
-            gather.seq += 1
-            if gather.traces:
-                gather.trace(begin, len(data), ITEM)
-            else:
-                if run is None:
-                    run = gather.run(begin, len(data))
-                run.number += 1
-                run.size += run.offset - begin
-                run.offset = begin
-                if run.lines is not None:
-                    run.lines.append(data)
+            code = _CARE
         else:
-            before = len(marks)
-            if gather.take(data, begin, envelope):
-                return i - 1, begin, True
-            if len(marks) != before:
+            if len(data) > shallow_bytes and _is_deep(data, payload, depth):
+                break
+            type = payload.type
+            if kind == "event_msg":
+                code = _CARE if type in events or type is None else EVENT
+            elif kind == "response_item" and (type in _PLAIN or (type == "message" and payload.role == "assistant")):
+                code = ITEM
+            else:
+                code = _CARE
+        begin = end - len(data) - 1
+        if code == ITEM or (traces and code == EVENT):
+            if run is None:
+                gather.count(counted - i + 1)
+                counted = i - 1
+                run = gather.trace(begin, len(data), code) if traces else gather.run(begin, len(data))
+            elif traces:
+                assert run.refs is not None
+                run.refs.append(begin << 2 | code)
+            if code == ITEM:
+                if traces:
+                    run.kind = Kind.ITEMS
+                else:
+                    run.size += run.offset - begin
+                    run.offset = begin
+                    if run.lines is not None:
+                        run.lines.append(data)
+                run.number += 1
+        elif code == _CARE:
+            gather.count(counted - i)
+            counted = i - 1
+            before = len(gather.marks)
+            gather.newlines += 1
+            begins = gather.take(data, begin, envelope)
+            if len(gather.marks) != before or traces:
                 run = None
         i, end = i - 1, begin
-    return i, end, False
+        if begins:
+            break
+    gather.count(counted - i)
+    return i, end, begins
 
 
-def decode_all(lines: Sequence[bytes]) -> list[tuple[str, r.Head]]:
-    """Type and payload's head of each line; none at all if one of the lines is odd."""
-    if not all(map(bytes.isascii, lines)) and not all(map(is_utf8, lines)):
-        return []
-    found = []
-    try:
-        for line in lines:
-            envelope = decode_envelope(line)
-            head, kind = envelope.payload, envelope.type
-            if kind is None or head is None or head is UNSET:
-                return []
-            found.append((kind, head))
-    except (msgspec.DecodeError, RecursionError):
-        return []
-    return found
-
-
-def skim(
-    gather: Gatherer, lines: Sequence[bytes], heads: Sequence[tuple[str, r.Head]], i: int, end: int, items: list[bytes]
-) -> tuple[int, int]:
+def skim(gather: Gatherer, lines: Sequence[bytes], i: int, end: int, items: list[bytes]) -> tuple[int, int]:
     """Like `sift` where nothing is to be known but the history: no turn, no boundary, no settings.
 
-    Stops at a line that can take something back, replaces the history, is too deep, or tells what is still asked for.
+    Stops at a line that is odd, can take something back, replaces the history, or tells what is still asked for.
     """
     first, depth = i, gather.depth
     shallow_bytes, loud, quiet = 2 * depth, gather.loud_events, gather.quiet
-    while i >= 0:
-        kind, head = heads[i]
+    for i in range(first, -1, -1):  # noqa: PLR1704 - where it stops is what is asked for
         data = lines[i]
-        if len(data) > shallow_bytes and _is_deep(data, head.output, depth):
+        if not (data.isascii() or is_utf8(data)):
             break
-        if kind == "event_msg":
+        try:
+            envelope = decode_envelope(data)
+        except (msgspec.DecodeError, RecursionError):
+            break
+        head, kind = envelope.payload, envelope.type
+        if head is None or head is UNSET:
+            break
+        if kind == "event_msg":  # how deep an event is that says nothing here is left to those who look at all lines
             if head.type in loud:
                 break
-        elif kind == "response_item":
+            continue
+        if len(data) > shallow_bytes and (
+            _is_deep(data, head, depth)
+            if head.output is not UNSET or head.encrypted_content is not UNSET
+            else data.count(b"{") + data.count(b"[") > depth and is_too_deep(data, depth)
+        ):
+            break
+        if kind == "response_item":
             if head.role not in _NO_ROLES if head.type == "message" else head.type not in _NO_ITEMS:
                 items.append(data)
         elif kind not in quiet:
             break
-        i -= 1
+    else:
+        i = -1
     taken = first - i
-    gather.seq += taken
-    gather.newlines += taken
+    gather.count(taken)
     return i, end - sum(map(len, lines[i + 1 : first + 1])) - taken
 
 
-def _is_deep(data: bytes, output: Raw | UnsetType, depth: int) -> bool:
-    if output is not UNSET:
-        view = memoryview(output)
+def _is_deep(data: bytes, head: r.Head, depth: int) -> bool:
+    long = head.encrypted_content if head.output is UNSET else head.output
+    if long is not UNSET:
+        view = memoryview(long)
         if view[0] == _QUOTE and len(data) - len(view) <= 2 * depth:
             return False  # what is not in this one string is too short to be deep
     return is_too_deep(data, depth)

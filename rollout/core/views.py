@@ -43,11 +43,15 @@ class TurnCollector:
 
     def see(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
         """One settled stretch, older than all before."""
-        of: dict[int, list[Mark]] = {id(span): [] for span in spans}
-        for mark in marks:
-            if mark.span is not None:
-                of[id(mark.span)].append(mark)
-        self.turns += [_see_turn(span, of[id(span)]) for span in reversed(spans)]
+        end = len(marks)
+        while end > 0:
+            span = marks[end - 1].span
+            begin = end - 1
+            while begin > 0 and marks[begin - 1].span is span:
+                begin -= 1
+            if span is not None:
+                self.turns.append(_see_turn(span, marks[begin:end]))
+            end = begin
 
 
 def turn_stands(marks: Sequence[Mark]) -> bool:

@@ -20,28 +20,30 @@ from rollout.errors import SourceError
 from rollout.limits import DEFAULT, Limits
 from rollout.storage import home as homes
 from rollout.storage.fs import REAL, FileSystem, ReadFile
+from rollout.storage.recovery import incomplete_batch_start
 from rollout.storage.sealed import MAGIC, SealedSource
 
 
 class FileSource:
-    """An open plain file; `bytes_read` counts what was read. The beginning is read once, as both ends ask for it."""
+    """An open plain file; `bytes_read` counts what was read. Both ends are read once, however often asked for."""
 
-    __slots__ = ("_file", "_head", "bytes_read", "size")
+    __slots__ = ("_ends", "_file", "bytes_read", "size")
 
     def __init__(self, file: ReadFile) -> None:
         self._file = file
-        self._head = b""
+        self._ends: list[tuple[int, bytes]] = []
         self.size = file.size()
         self.bytes_read = 0
 
     def read_at(self, offset: int, n: int, /) -> bytes:
         n = min(n, self.size - offset)
-        if offset + n <= len(self._head):
-            return self._head[offset : offset + n]
+        for begin, kept in self._ends:
+            if begin <= offset and offset + n <= begin + len(kept):
+                return kept[offset - begin : offset - begin + n]
         found = self._file.read_at(offset, n)
         self.bytes_read += len(found)
-        if offset == 0:
-            self._head = found
+        if offset == 0 or offset + n == self.size:
+            self._ends.append((offset, found))
         return found
 
 
@@ -147,6 +149,29 @@ def open_bytes(data: bytes | bytearray | memoryview, *, limits: Limits = DEFAULT
     return Opened(None, lines.BytesSource(view), None, limits)
 
 
+def holds_record(data: bytes) -> bool:
+    """Whether a reader finds a record in these bytes, which hold no line end."""
+    return any(piece.envelope is not None for piece in codec.split(data))
+
+
+def visible_end(source: lines.Source, limits: Limits = DEFAULT) -> int:
+    """Where a file ends for a reader: before an incomplete batch at its end (see `recovery`)."""
+    start = incomplete_batch_start(_newest_first(source, limits), holds_record)
+    return source.size if start is None else start
+
+
+def _newest_first(source: lines.Source, limits: Limits) -> Iterator[tuple[int, bytes]]:
+    for block in lines.backward(source, None, limits):
+        if not isinstance(block, lines.Batch):
+            return  # no batch is as long as this
+        end = block.end
+        for i in range(len(block.lines) - 1, -1, -1):
+            line = block.lines[i]
+            end -= len(line) + (i < len(block.lines) - 1)
+            if i < len(block.lines) - 1 or holds_record(line):
+                yield end, line
+
+
 class Lineage:
     """The files that a rollout continues, opened as they are needed, newest first. Close it."""
 
@@ -160,8 +185,9 @@ class Lineage:
         end: int | None = None,
     ) -> None:
         self.opened = [first]
-        self.end = first.source.size if end is None else min(end, first.source.size)
-        """How many bytes of the first file count."""
+        self.end = visible_end(first.source, limits) if end is None else min(end, first.source.size)
+        """How many bytes of the first file count: all, but for an incomplete batch at its end."""
+        self._hides_batch = end is None and self.end < first.source.size
         self.segments: list[Segment] = []
         """Those that were met so far, newest first."""
         self.missing: list[r.Damage] = []
@@ -185,6 +211,10 @@ class Lineage:
             if isinstance(opened.source, SealedSource)
             for offset, reason in opened.source.damage
         ]
+        if self._hides_batch:
+            path = self.opened[0].path
+            reason = "a batch of lines that a crash has cut short: none of them is visible"
+            found.append(r.Damage(None, self.end, reason, "batch", None if path is None else str(path)))
         return self.missing + found
 
     def __iter__(self) -> Iterator[Segment]:
