@@ -88,6 +88,9 @@ class ReadFile(Protocol):
     def size(self) -> int:
         """Bytes in the file now."""
 
+    def data_start(self) -> int:
+        """Where a hole at the beginning ends; 0 if there is none."""
+
     def read_at(self, offset: int, n: int) -> bytes:
         """`n` bytes from `offset`; fewer only where the file ends. SourceError if the disk fails."""
 
@@ -161,6 +164,11 @@ class _File:
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size
+
+    def data_start(self) -> int:
+        with contextlib.suppress(OSError, AttributeError):  # not every system tells
+            return os.lseek(self._fd, 0, os.SEEK_DATA)
+        return 0
 
     def read_at(self, offset: int, n: int) -> bytes:
         try:
@@ -275,8 +283,7 @@ def _sync(fd: int) -> None:
 
 
 def _note_path(path: str) -> str:
-    directory, name = os.path.split(path)
-    return os.path.join(directory, f".{name}.lock")
+    return os.path.join(os.path.dirname(path), f".{os.path.basename(path)}.lock")
 
 
 def _read_note(path: str) -> Holder | None:

@@ -6,7 +6,7 @@ A file that is being written while it is read is read as it was when it was open
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -125,8 +125,7 @@ class Opened:
 
     def _first_data(self) -> int:
         """Where a hole at the beginning of a sparse file ends: it reads as NUL bytes, which say nothing."""
-        data_start: Callable[[], int] | None = getattr(self.file, "data_start", None)
-        return data_start() if data_start is not None and isinstance(self.source, FileSource) else 0
+        return self.file.data_start() if self.file is not None and isinstance(self.source, FileSource) else 0
 
 
 def open_path(path: Path, *, fs: FileSystem = REAL, limits: Limits = DEFAULT) -> Opened:

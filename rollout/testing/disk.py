@@ -349,6 +349,10 @@ class SimulatedFile:
         """As the port says."""
         return len(self._disk.content(self._node))
 
+    def data_start(self) -> int:
+        """As the port says: no file here is sparse."""
+        return 0
+
     def read_at(self, offset: int, n: int) -> bytes:
         """As the port says."""
         self._disk.check_alive(self._process)
