@@ -44,6 +44,8 @@ class Turn:
     offset: int
     end_offset: int
     item_count: int
+    plans: tuple[str, ...]
+    """The plans that the assistant proposed in it (item_completed events), oldest first."""
     _load: Callable[[], History] = dataclasses.field(repr=False, compare=False)
 
     @property
@@ -165,5 +167,6 @@ def _turn(origin: Origin, seen: SeenTurn, segment: Segment, answer: Answer) -> T
         offset=offset,
         end_offset=seen.end[1],
         item_count=seen.item_count,
+        plans=seen.plans,
         _load=load,
     )

@@ -29,7 +29,7 @@ _RECORD_BEGIN = re.compile(rb'(?<!\\)\{"timestamp":"')
 _ALL_SQUARE = bytes.maketrans(b"{}", b"[]")
 _NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
 _WINDOW_BYTES = 1 << 16
-JSON_SPACE = b" \t\r\n"
+ASCII_SPACE = b" \t\r\n\x0b\x0c"
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -123,11 +123,11 @@ def _salvage(line: bytes, begin: int, end: int, depth: int) -> Iterator[Piece]:
 
 def _try_piece(line: bytes, begin: int, end: int, depth: int) -> Piece | None:
     data = line[begin:end]
-    stripped = data.lstrip(JSON_SPACE)
+    stripped = data.lstrip(ASCII_SPACE)
     if stripped.startswith(_BOM):
-        stripped = stripped[len(_BOM) :].lstrip(JSON_SPACE)
+        stripped = stripped[len(_BOM) :].lstrip(ASCII_SPACE)
     offset = begin + len(data) - len(stripped)
-    stripped = stripped.rstrip(JSON_SPACE)
+    stripped = stripped.rstrip(ASCII_SPACE)
     if not stripped:
         return None
     try:

@@ -44,10 +44,13 @@ _world = msgspec.json.Decoder(_Line[_State])
 _token_count = msgspec.json.Decoder(_Line[r.TokenCount])
 _token_usage = msgspec.json.Decoder(_Line[r.TokenUsage])
 _compacted_usage = msgspec.json.Decoder(_Line[_Usage])
+_completed = msgspec.json.Decoder(_Line[r.ItemCompleted])
 _stamp = msgspec.json.Decoder(r.Stamp)
 _payload = msgspec.json.Decoder(_Line[Raw])
 
 ITEM, EVENT, METADATA = range(3)
+PLAN = "plan"
+"""The key of the mark of a plan; its text is the plan's."""
 _MOST = 1 << 62  # more turns or items than any log holds
 
 
@@ -86,6 +89,8 @@ class Gatherer:
         self.depth = limits.depth
         self._traced = False
         self.events = {*_LIFECYCLE, "token_count", "thread_rolled_back", "items_removed"}
+        if wants_turns:
+            self.events.add("item_completed")
         """The events that may leave a mark or tell of tokens."""
         self.loud_events: set[str | None] = {"token_count", "thread_rolled_back", "items_removed", None}
         """Those that matter where only the history is asked for."""
@@ -246,6 +251,12 @@ class Gatherer:
                     info = _token_count.decode(data).payload.info
                     if info is not None:
                         self._take_usage(info.total_token_usage)
+        elif type == "item_completed":
+            if b'"Plan"' in data:  # most are of another kind
+                item = _completed.decode(data).payload.item
+                if item is not None and item.type == "Plan" and item.text is not None:
+                    mark = self._mark(Kind.OTHER, offset, len(data))
+                    mark.key, mark.text = PLAN, item.text
         elif type == "thread_rolled_back":
             number = _count.decode(data).payload.num_turns
             self._take_count(Kind.ROLLED_BACK, offset, data, number, "num_turns")

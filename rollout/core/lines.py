@@ -62,10 +62,14 @@ class Batch:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Oversize:
-    """One line, or the piece of one beside a gap, longer than the limit: `n` bytes at `offset`, not kept."""
+    """One line, or the piece of one beside a gap, longer than the limit: `n` bytes at `offset`, not kept.
+
+    `ended`: the last of them is its line end (it is not the tail, nor a piece before a gap).
+    """
 
     offset: int
     n: int
+    ended: bool
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,6 +92,7 @@ def backward(source: Source, end: int | None = None, limits: Limits = DEFAULT) -
     chunk_bytes = max(1, limits.first_chunk_bytes)
     pieces: list[bytes] = []  # of the line whose beginning is not reached yet, newest first; they begin at `pos`
     held = dropped = 0  # bytes in `pieces`; bytes of the line that were too many to keep
+    ended = False  # whether the dropped ones end with a line end
     while pos > 0:
         n = min(chunk_bytes, pos)
         chunk_bytes = min(chunk_bytes * 2, max(1, limits.chunk_bytes))
@@ -96,13 +101,14 @@ def backward(source: Source, end: int | None = None, limits: Limits = DEFAULT) -
         lines = chunk.split(b"\n")
         if pos > 0 and len(lines) == 1:  # no line begins in this chunk
             if is_nul(chunk):
-                yield from (_behind_gap(block) for block in _rest(pos + n, pieces[::-1], dropped, limits))
+                yield from (_behind_gap(block) for block in _rest(pos + n, pieces[::-1], dropped, limits, ended))
                 pieces, held, dropped = [], 0, 0
                 yield Gap(pos, n)
             else:
                 pieces.append(chunk)
                 held += n
                 if dropped or held > limits.line_bytes + 1:
+                    ended = ended if dropped else pieces[0].endswith(b"\n")
                     pieces, held, dropped = [], 0, dropped + held
             continue
         end = pos + n
@@ -110,7 +116,7 @@ def backward(source: Source, end: int | None = None, limits: Limits = DEFAULT) -
         begin = pos + (len(older[0]) if older else 0)
         if dropped:
             tail = lines.pop()
-            yield Oversize(end - len(tail), len(tail) + dropped)
+            yield Oversize(end - len(tail), len(tail) + dropped, ended)
             lines.append(b"")
             end -= len(tail)
         elif held:
@@ -119,7 +125,7 @@ def backward(source: Source, end: int | None = None, limits: Limits = DEFAULT) -
         if begin < end:
             yield from _batches(begin, end, lines, limits)[::-1]
         pieces, held, dropped = older, begin - pos, 0
-    yield from _rest(0, pieces[::-1], dropped, limits)
+    yield from _rest(0, pieces[::-1], dropped, limits, ended)
 
 
 def forward(
@@ -150,7 +156,7 @@ def forward(
             continue
         if dropped:
             first = chunk.find(b"\n") + 1 or n
-            yield Oversize(begin, dropped + first)
+            yield Oversize(begin, dropped + first, chunk[first - 1 : first] == b"\n")
             if first < cut:
                 yield from _batches(pos - n + first, pos - n + cut, chunk[first:cut].split(b"\n"), limits)
         else:
@@ -173,10 +179,12 @@ def _behind_gap(block: Batch | Oversize) -> Batch | Oversize:
     return dataclasses.replace(block, begins=False) if isinstance(block, Batch) else block
 
 
-def _rest(offset: int, pieces: list[bytes], dropped: int, limits: Limits) -> list[Batch | Oversize]:
+def _rest(
+    offset: int, pieces: list[bytes], dropped: int, limits: Limits, ended: bool = False
+) -> list[Batch | Oversize]:
     """What is left of one line at an end of the source or before a gap; `pieces` oldest first."""
     if dropped:
-        return [Oversize(offset, dropped + sum(map(len, pieces)))]
+        return [Oversize(offset, dropped + sum(map(len, pieces)), ended)]
     if not pieces:
         return []
     body = _join(pieces)
@@ -210,7 +218,7 @@ def _split_oversize(offset: int, lines: list[bytes], line_bytes: int) -> list[Ba
         else:
             if good:
                 found.append(Batch(begin, offset, [*good, b""]))
-            found.append(Oversize(offset, size))
+            found.append(Oversize(offset, size, size > len(line)))
             good, begin = [], offset + size
         offset += size
     return [*found, Batch(begin, offset, good)] if good and (len(good) > 1 or good[0]) else found

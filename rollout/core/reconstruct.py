@@ -110,8 +110,8 @@ class Reconstruction:
                 done += block.n
                 if isinstance(block, lines.Oversize):
                     reason = f"a line of {block.n} bytes is longer than the limit of {self._limits.line_bytes}"
+                    self._gather.newlines += block.ended
                     self._note_damage("oversize", block.offset, block.n, reason)
-                    self._gather.newlines += 1
             if self._progress is not None:
                 self._progress(done, segment.end)
         return False

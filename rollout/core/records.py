@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 
 class Head(msgspec.Struct, frozen=True, gc=False):
-    """The keys of a payload that tell what it is, and the two strings that hold most bytes of a log, for their length."""
+    """The keys of a payload that tell what it is, and the two strings that hold most bytes of a log, for their size."""
 
     type: str | None = None
     role: str | None = None
@@ -115,6 +115,19 @@ class TokenUsage(msgspec.Struct, frozen=True, gc=False):
     """token_usage_record."""
 
     thread_token_usage: Raw | UnsetType = UNSET
+
+
+class CompletedItem(msgspec.Struct, frozen=True, gc=False):
+    """The item of an item_completed event, as far as plans go."""
+
+    type: str | None = None
+    text: str | None = None
+
+
+class ItemCompleted(msgspec.Struct, frozen=True, gc=False):
+    """item_completed."""
+
+    item: CompletedItem | None = None
 
 
 class Agent(msgspec.Struct, frozen=True, gc=False):

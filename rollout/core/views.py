@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
+from rollout.core.gather import PLAN
 from rollout.core.history import Entry, History, agent_item, plain_items
 from rollout.core.turns import ITEM_KINDS, Kind, Mark, Span
 
@@ -32,6 +33,7 @@ class SeenTurn:
     item_count: int
     user: str | None
     """How the first user's text begins."""
+    plans: tuple[str, ...]
     undone_by: tuple[int, int, int] | None
 
 
@@ -82,6 +84,7 @@ def _see_turn(span: Span, marks: Sequence[Mark]) -> SeenTurn:
         items=tuple((m.kind, m.segment, m.offset, m.size, m.key == "agent") for m in items),
         item_count=sum(m.number if m.kind is Kind.ITEMS else 1 for m in items),
         user=None if user is None else user.text,
+        plans=tuple(m.text or "" for m in marks if m.key == PLAN and m.kind is Kind.OTHER and (m.stands or not stands)),
         undone_by=None if undone is None else (undone.segment, undone.offset, undone.newlines),
     )
 
