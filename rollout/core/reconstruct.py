@@ -59,7 +59,7 @@ class Answer:
 
 
 class Reconstruction:
-    """Folds a lineage, newest segment first. `run` once. With an observer, it sees all and there is no answer but counts."""
+    """Folds a lineage, newest segment first; `run` once. An observer sees all; the answer is then but counts."""
 
     def __init__(
         self,

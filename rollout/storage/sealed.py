@@ -144,15 +144,22 @@ class SealedSource:
         return text
 
     def _unpack_all(self) -> int:
-        """All text into a temporary file, as far as it can be unpacked; returns its size."""
-        spool = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close` or with this object
-        try:
-            for frame in self._frames:
+        """All text into a temporary file, as far as it can be unpacked; returns its size.
+
+        A NUL byte parts what could be read of a damaged frame from the next one.
+        """
+        self._spool = spool = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close` or with this object
+        most = self._file.size() * self._limits.expansion + _STEP_BYTES
+        for frame in self._frames:
+            try:
                 for text in self._stream(frame):
+                    if spool.tell() + len(text) > most:
+                        self._note(BadFrame(frame.offset, "a sealed file unpacks to more than it may"))
+                        return spool.seek(0, 2)
                     spool.write(text)
-        except BadFrame as bad:
-            self._note(bad)
-        self._spool = spool
+            except BadFrame as bad:
+                self._note(bad)
+                spool.write(b"" if frame is self._frames[-1] else b"\0")
         return spool.seek(0, 2)
 
     def _stream(self, frame: Frame) -> Iterator[bytes]:
@@ -170,6 +177,8 @@ class SealedSource:
                 yield text
         except zstandard.ZstdError as error:
             raise BadFrame(frame.offset, f"a sealed frame is damaged: {error}") from None
+        if frame.text_size is not None and done != frame.text_size:  # the reader ends silently in an unended frame
+            raise BadFrame(frame.offset, "a sealed frame does not hold what its header says")
 
     def _note(self, bad: BadFrame) -> None:
         if all(bad.offset != offset for offset, _ in self.damage):

@@ -260,7 +260,7 @@ class Lineage:
     def _places(self, child: Opened, thread: str) -> Iterator[Path]:
         if child.path is not None:
             own = child.path.absolute()
-            yield from (path for path in sorted(own.parent.iterdir()) if _is_of(path, thread))
+            yield from (path for name in self._fs.names(own.parent) if _is_of(path := own.parent / name, thread))
         home = self._home or (homes.home_of(child.path) if child.path is not None else None)
         if home is not None:
             yield from (entry.path.absolute() for entry in homes.find_thread(home, thread))

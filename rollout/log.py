@@ -1,0 +1,344 @@
+"""One session: opened to write (and then locked for this writer), or to read.
+
+What is written is appended and nothing else: rolling back and compacting too. `record` and the methods of a turn return
+when the operating system has the bytes, `commit` and the end of a turn when they are on the disk. A fork refers to its
+source and costs the same whatever the size of that, or (`copy`) stands alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rollout import encoding, ids
+from rollout.core.reconstruct import Reconstruction
+from rollout.encoding import AnyItem, Part
+from rollout.errors import Closed, NotFound, Poisoned, RolloutError, UsageError
+from rollout.recorder import Ports, Recorder
+from rollout.state import State
+from rollout.storage import fork as forks
+from rollout.storage import home as homes
+from rollout.storage.ending import Ending, LeftOpen, ending_of
+from rollout.storage.fork import LogOrigin, Point
+from rollout.storage.recovery import Plan
+from rollout.storage.sealed import SealedSource
+from rollout.storage.source import holds_record, open_path
+from rollout.storage.writer import Durability, Writer, holder, make_dirs
+from rollout.turn import OpenTurn, compacted
+
+_OWN_KEYS = frozenset(
+    {
+        *("id", "session_id", "forked_from_id", "forked_from_ordinal_exclusive"),
+        *("timestamp", "history_base", "context_window"),
+    }
+)
+
+
+class Ordinal(int):
+    """A number of a line, as `fork(at=…)` takes it (a plain int is a byte offset there)."""
+
+
+class Rollout:
+    """A session's log, made by `Store.create`, `Store.open`, `rollout.open` or `fork`. Close it, or use `with`.
+
+    `id` is the thread's, `path` the file. Safe to use from several threads. WriteError (Locked, Poisoned, Closed, …)
+    for what cannot be written; after a write or a sync failed, every write raises Poisoned, and opening recovers.
+    """
+
+    def __init__(self, path: Path, thread: str, ports: Ports, durability: Durability, writer: Recorder | None) -> None:
+        self.path, self.id = path, thread
+        self.durability = durability
+        self._ports, self._writable = ports, writer
+
+    def __repr__(self) -> str:
+        return f"<Rollout {self.id} open to {'read' if self._writable is None else 'append'}: {self.path}>"
+
+    def __enter__(self) -> Rollout:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if error is None:
+            self.close()
+            return
+        try:
+            self.close()
+        except RolloutError as problem:
+            error.add_note(f"the log could not be closed: {problem}")
+
+    def close(self) -> None:
+        """Puts all on the disk (unless the durability is NONE) and gives the lock back. An open turn is interrupted."""
+        if self._writable is None:
+            return
+        recorder = self._writable
+        try:
+            with recorder.lock, contextlib.suppress(Poisoned, Closed):
+                if isinstance(recorder.open_turn, OpenTurn):
+                    recorder.open_turn.abort()
+        finally:
+            recorder.writer.close()
+
+    @property
+    def end(self) -> int:
+        """Offset behind the last line that the operating system has."""
+        if self._writable is None:
+            return forks.newest_point(self.path, self._ports.fs).offset
+        return self._writable.writer.end
+
+    @property
+    def durable_end(self) -> int:
+        """So many bytes from the start are known to be on the disk."""
+        return self._recorder.writer.durable_end
+
+    @property
+    def recovered(self) -> Plan | None:
+        """What was mended at the end of the file when it was opened; None for a new one."""
+        return self._recorder.writer.recovered
+
+    @property
+    def kept(self) -> str | None:
+        """The file beside in which opening has kept what it cut off."""
+        return self._recorder.writer.kept
+
+    @property
+    def _recorder(self) -> Recorder:
+        if self._writable is None:
+            raise UsageError("is open to read", path=self.path, remedy='open it with mode="append"')
+        return self._writable
+
+    def turn(self, context: Mapping[str, Any] | None = None, *, model_context_window: int | None = None) -> OpenTurn:
+        """A turn, open inside of `with` or `async with`; one at a time.
+
+        `context` (a TurnContext, or any mapping with a model) is written as its turn_context; a turn that is not
+        a regular one has none (S8). RecordError if it is no JSON.
+        """
+        return OpenTurn(self._recorder, context, model_context_window)
+
+    def record(self, type: str, payload: object, *, expected_end: int | None = None) -> int:
+        """A record of any type, known or not, in a turn or outside; the offset behind it. RecordError, Conflict.
+
+        What the log has methods for is refused. `payload` is any JSON value, or JSON in bytes.
+        """
+        part = encoding.record(type, payload)
+        with self._recorder.lock:
+            end = self._recorder.write([part], expected_end=expected_end)
+        self._recorder.acknowledge()
+        return end
+
+    def event(self, type: str, /, keys: Mapping[str, Any] | None = None, **more: Any) -> int:
+        """An event_msg of any type but those that the log writes itself."""
+        return self.record("event_msg", {"type": type, **(keys or {}), **more})
+
+    def compact(self, replacement_history: Iterable[AnyItem], message: str = "") -> int:
+        """A compaction by hand, a turn of its own, all or nothing: the history is `replacement_history` from here on.
+
+        The next regular turn tells the model its whole context anew (S8).
+        """
+        turn_id = self._ports.new_id()
+        started = {"turn_id": turn_id, "model_context_window": None, "collaboration_mode_kind": "default"}
+        parts = [
+            encoding.event("task_started", started),
+            compacted(replacement_history, message),
+            encoding.event("context_compacted", {}),
+            encoding.event("task_complete", {"turn_id": turn_id, "last_agent_message": None}),
+        ]
+        return self._recorder.write_alone(parts, "the log cannot be compacted by hand")
+
+    def rollback(self, num_turns: int) -> int:
+        """Takes back the newest so many user boundaries that still stand (S2)."""
+        if type(num_turns) is not int or not 1 <= num_turns < 1 << 32:
+            raise UsageError(f"{num_turns!r} turns cannot be rolled back", remedy="give a number from 1 on")
+        marker = encoding.event("thread_rolled_back", {"num_turns": num_turns})
+        return self._recorder.write_alone([marker], "nothing can be rolled back")
+
+    def commit(self) -> int:
+        """Returns when all that was appended is on the disk: so many bytes from the start."""
+        return self._recorder.writer.commit()
+
+    def resume_state(self) -> State:
+        """The state of all that was appended so far (S1 to S5)."""
+        origin = self._origin(self.path, None if self._writable is None else self._writable.writer.end)
+        with origin.opened() as lineage:
+            answer = Reconstruction(lineage, limits=origin.limits).run()
+            return State(origin, answer, lineage.bytes_read, [*answer.damage, *lineage.damage()])
+
+    def fork(self, at: str | int | None = None, *, copy: bool = False, before: bool = False) -> Rollout:
+        """A new thread that goes on from here, or from `at`; open for writing.
+
+        `at` is a turn's id (as that turn ended; as it began, with `before`), the byte offset behind a line of this
+        file, or an `Ordinal` (behind that line). The fork refers to the file that the point is in, which cannot be
+        deleted then; with `copy` it holds the lines itself. NotFound, UsageError, WriteError.
+        """
+        if self._writable is not None:
+            self._writable.writer.append([])  # raises if it is closed or poisoned
+        point, ending = self._point(at, before)
+        if self._writable is not None and self._writable.writer.durable_end < point.offset and point.path == self.path:
+            self._writable.writer.commit()  # a fork is never on the disk before the bytes that it needs
+        thread, created = self._ports.new_id(), self._ports.clock()
+        path = new_path(self._ports, thread, beside=self.path)
+        if copy:
+            return self._fork_copy(point, path, thread, created)
+        if ending is None:
+            with self._origin(point.path, point.offset).opened() as lineage:
+                ending = ending_of(lineage)
+        ordinal = None if ending.ordinal is None else ending.ordinal + 1
+        meta = self._meta(thread, created, {"history_base": forks.base_at(point, ordinal)})
+        ending = Ending(ending.left_open, ordinal)
+        line = encoding.line(meta, created, ordinal)
+        child = create_log(path, thread, line, self._ports, self.durability, ending, in_passing=True)
+        self._check_still_there(point, child)
+        return child
+
+    def _fork_copy(self, point: Point, path: Path, thread: str, created: float) -> Rollout:
+        head = encoding.line(self._meta(thread, created, {}, drop="history_mode"), created)
+        make_dirs(self._ports.fs, path.parent, root=self._ports.home)
+        with self._origin(point.path, point.offset).opened() as lineage:
+            forks.write_copy(self._ports.fs, path, head, forks.whole(lineage))
+        return open_log(path, self._ports, self.durability, closes_turn=False)
+
+    def _check_still_there(self, point: Point, child: Rollout) -> None:
+        """The lock keeps a log from being deleted meanwhile; one that is only read may have been."""
+        if self._writable is None:
+            try:
+                self._ports.fs.open_read(point.path).close()
+            except NotFound:
+                child.close()
+                self._ports.fs.unlink(child.path)
+                raise
+
+    def _point(self, at: str | int | None, before: bool) -> tuple[Point, Ending | None]:
+        """Where to fork, and how the log ends there if that is known."""
+        fs = self._ports.fs
+        if before and not isinstance(at, str):
+            raise UsageError("only a turn has a before", path=self.path, remedy="give a turn's id")
+        if at is None and self._writable is not None:
+            recorder = self._writable
+            with recorder.lock:
+                turn = recorder.open_turn
+                left_open = LeftOpen(turn.id) if isinstance(turn, OpenTurn) else recorder.left_open
+                return Point(self.path, recorder.writer.end), Ending(left_open, recorder.ordinal)
+        if at is None:
+            return forks.newest_point(self.path, fs), None
+        if isinstance(at, bool) or not isinstance(at, int | str):
+            raise UsageError(f"{at!r} is no point of a log", remedy="give a turn id, a byte offset or an Ordinal")
+        if isinstance(at, str):
+            return self._point_of_turn(at, before), None
+        if isinstance(at, Ordinal):
+            with self._origin(self.path, self.end).opened() as lineage:
+                return forks.point_at_ordinal(lineage, at), None
+        return forks.point_at_offset(self.path, fs, at, self.end), None
+
+    def _point_of_turn(self, turn_id: str, before: bool) -> Point:
+        turns = self.resume_state().all_turns
+        found = [i for i, turn in enumerate(turns) if turn.id == turn_id]
+        if not found:
+            raise NotFound(f"there is no turn {turn_id}", path=self.path, remedy="see `turns` of its state")
+        places = [(turn.path or "", turn.offset) for turn in turns]
+        i = found[-1]
+        if before:
+            path, offset = places[i]
+            return forks.point_at_offset(Path(path), self._ports.fs, offset, offset)
+        with self._origin(self.path, self.end).opened() as lineage:
+            return forks.point_behind_turn(lineage, places[i], places[i + 1] if i + 1 < len(turns) else None)
+
+    def _meta(self, thread: str, created: float, more: Mapping[str, Any], drop: str = "") -> Part:
+        """The session_meta of a fork: what the source's says, but for what is the fork's own."""
+        opened = open_path(self.path, fs=self._ports.fs)
+        try:
+            found = forks.meta_of(opened)
+        finally:
+            opened.close()
+        theirs = {} if found is None else {k: v for k, v in found.payload.items() if k not in _OWN_KEYS and k != drop}
+        own = {"id": thread, "forked_from_id": self.id, "timestamp": encoding.timestamp(created)}
+        return Part("session_meta", encoding.encode({**own, **theirs, **more}))
+
+    def _origin(self, path: Path, size: int | None) -> LogOrigin:
+        return origin_of(path, self._ports, size)
+
+
+def origin_of(path: Path, ports: Ports, size: int | None = None) -> LogOrigin:
+    """The first `size` bytes of a log, and its bases in its home."""
+    home = ports.home or homes.home_of(path) or homes.default_home()
+    return LogOrigin(None, path, home, size=size, fs=ports.fs)
+
+
+def new_path(ports: Ports, thread: str, *, beside: Path | None = None) -> Path:
+    """Where a new log lies: in the home, by its day (UTC); `beside` another one that lies in none."""
+    now = datetime.datetime.fromtimestamp(ports.clock(), datetime.UTC)
+    name = ids.file_name(ids.ThreadId(thread), now)
+    if ports.home is not None:
+        return ports.home / "sessions" / f"{now:%Y}" / f"{now:%m}" / f"{now:%d}" / name
+    if beside is None:
+        raise UsageError("a new log needs a home", remedy="make it with Store(home).create()")
+    return beside.parent / name
+
+
+def create_log(
+    path: Path,
+    thread: str,
+    line: bytes,
+    ports: Ports,
+    durability: Durability,
+    ending: Ending | None = None,
+    *,
+    in_passing: bool = False,
+) -> Rollout:
+    """A new log with its first line; on the disk, but `in_passing`: with the first commit then."""
+    writer = Writer.create(
+        ports.fs,
+        path,
+        [line],
+        held_by=holder(ports.timestamp()),
+        durability=Durability.NONE if in_passing else durability,
+        root=ports.home,
+    )
+    return Rollout(path, thread, ports, durability, Recorder(writer, ports, thread, durability, ending or Ending()))
+
+
+def open_log(path: Path, ports: Ports, durability: Durability, *, closes_turn: bool = True) -> Rollout:
+    """A log that is there, locked, its end mended and the turn that it was left in closed.
+
+    SourceError, Locked, WriteError; UsageError for a sealed one.
+    """
+    refuse_sealed(path, ports)
+    writer = Writer.open(
+        ports.fs,
+        path,
+        held_by=holder(ports.timestamp()),
+        holds_record=holds_record,
+        durability=durability,
+        root=ports.home,
+    )
+    try:
+        with origin_of(path, ports, writer.end).opened() as lineage:
+            thread = lineage.opened[0].thread or ""
+            ending = ending_of(lineage)
+        recorder = Recorder(writer, ports, thread, durability, ending)
+        if closes_turn and recorder.left_open is not None:
+            with recorder.lock:
+                recorder.write([])
+            writer.end_turn()
+    except BaseException:
+        writer.close()
+        raise
+    return Rollout(path, thread, ports, durability, recorder)
+
+
+def refuse_sealed(path: Path, ports: Ports) -> None:
+    """UsageError for a sealed log, which nothing can be appended to."""
+    opened = open_path(path, fs=ports.fs)
+    try:
+        if isinstance(opened.source, SealedSource):
+            raise UsageError("is sealed", path=path, remedy="read it, or fork it with copy=True")
+    finally:
+        opened.close()
+
+
+def read_log(path: Path, ports: Ports) -> Rollout:
+    """A log that is only read. SourceError."""
+    with origin_of(path, ports).opened() as lineage:
+        thread = lineage.opened[0].thread or ""
+    return Rollout(path, thread, ports, Durability.TURN, None)

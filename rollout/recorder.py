@@ -1,0 +1,126 @@
+"""The one place where records become lines of an open log, in order.
+
+`lock` orders everything that is written; under it stands who has the open turn. Nothing is synced under it, so that
+threads that wait for the disk share one sync. A turn that the log was left with (by a crash, or by a fork in the middle
+of it) is closed as interrupted before anything else is written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from rollout import encoding, ids
+from rollout.encoding import Part
+from rollout.errors import UsageError
+from rollout.storage.ending import Ending
+from rollout.storage.fs import REAL, FileSystem
+from rollout.storage.writer import Durability, Writer
+
+ABORTED_TEXT = (
+    "<turn_aborted>\nThe previous turn was interrupted before it was finished. Commands that were running may still be "
+    "running in the background; those that were aborted may have been carried out in part.\n</turn_aborted>"
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ports:
+    """What a log asks of the world: the home it lies in (None: none), files, the time (Unix seconds), randomness."""
+
+    home: Path | None = None
+    fs: FileSystem = REAL
+    clock: Callable[[], float] = time.time
+    randomness: Callable[[int], bytes] = os.urandom
+    uuid: ids.Uuid7 = dataclasses.field(default_factory=ids.Uuid7)
+
+    def new_id(self) -> str:
+        """A UUID of version 7, unique over processes by its randomness."""
+        return self.uuid.make(round(self.clock() * 1000), self.randomness(10))
+
+    def timestamp(self) -> str:
+        """Now, as lines have it."""
+        return encoding.timestamp(self.clock())
+
+
+class Recorder:
+    """A writer's lines, one record after the other. Safe to use from several threads."""
+
+    def __init__(self, writer: Writer, ports: Ports, thread: str, durability: Durability, ending: Ending) -> None:
+        self.lock = threading.RLock()
+        self.writer, self.ports, self.thread = writer, ports, thread
+        self._syncs_records = durability is Durability.RECORD
+        self._clock = ports.clock
+        self._of_thread = threading.local()
+        self.open_turn: object | None = None
+        self.left_open = ending.left_open
+        self.ordinal = ending.ordinal
+        # The writer itself would sync under our lock: records are synced by `acknowledge` alone.
+        writer.durability = Durability.TURN if self._syncs_records else durability
+
+    def write(self, parts: Sequence[Part], *, expected_end: int | None = None, atomic: bool = False) -> int:
+        """Appends; the offset behind. RecordError, Conflict: nothing was written. Under `lock`, then `acknowledge`."""
+        if self.left_open is not None:
+            turn, self.left_open = self.left_open, None
+            try:
+                self.write(abort(turn.turn_id), expected_end=expected_end, atomic=True)
+            except BaseException:
+                self.left_open = turn
+                raise
+            expected_end = None
+        now, ordinal = self._clock(), self.ordinal
+        if ordinal is None:
+            lines = [encoding.line(part, now) for part in parts]
+        else:
+            lines = [encoding.line(part, now, ordinal + n) for n, part in enumerate(parts, 1)]
+        end = self.writer.append(lines, expected_end=expected_end, atomic=atomic)
+        if ordinal is not None:
+            self.ordinal = ordinal + len(parts)
+        return end
+
+    def acknowledge(self) -> None:
+        """After every record or run of records, without `lock`: on the disk, if that is asked for."""
+        if self._syncs_records and not getattr(self._of_thread, "acknowledges_later", False):
+            self.writer.commit()
+
+    @contextlib.contextmanager
+    def acknowledging_later(self) -> Iterator[Callable[..., int]]:
+        """In the block nothing that this thread writes is acknowledged but by a call of what the block is given.
+
+        That commits once for all if it has to (or if `commits`), and tells how many bytes are on the disk.
+        """
+
+        def acknowledge(*, commits: bool) -> int:
+            return self.writer.commit() if commits or self._syncs_records else self.writer.durable_end
+
+        self._of_thread.acknowledges_later = True
+        try:
+            yield acknowledge
+        finally:
+            self._of_thread.acknowledges_later = False
+
+    def write_alone(self, parts: Sequence[Part], what: str, *, expected_end: int | None = None) -> int:
+        """Writes, all or nothing, what may not stand in the middle of a turn, and commits as at the end of one."""
+        with self.lock:
+            self.refuse_open_turn(what)
+            end = self.write(parts, expected_end=expected_end, atomic=True)
+        self.writer.end_turn()
+        return end
+
+    def refuse_open_turn(self, what: str) -> None:
+        """UsageError if a turn is open. Under `lock`."""
+        if self.open_turn is not None:
+            raise UsageError(f"{what} while a turn is open", path=self.writer.path, remedy="end that turn first")
+
+
+def abort(turn_id: str | None, reason: str = "interrupted") -> list[Part]:
+    """What ends a turn that is not completed: for the model (if it was interrupted), and for the reader."""
+    named = {} if turn_id is None else {"turn_id": turn_id}
+    content = [{"type": "input_text", "text": ABORTED_TEXT}]
+    told = encoding.encode({"type": "message", "role": "user", "content": content})
+    ended = encoding.event("turn_aborted", {**named, "reason": reason})
+    return [Part("response_item", told), ended] if reason == "interrupted" else [ended]

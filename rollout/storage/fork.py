@@ -1,0 +1,278 @@
+"""Points of a log that a fork can leave it at, and files that stand alone.
+
+A point is the end of a line of a file. What is behind it does not exist for a fork: it reads the file up to there, and
+the bases of that file. A fork by reference names the point (`history_base`); a copy holds the lines of the lineage.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+
+from rollout import ids
+from rollout.core import codec, lines
+from rollout.core import records as r
+from rollout.core.reconstruct import Segment
+from rollout.errors import NotFound, SourceError, UsageError, WriteError
+from rollout.limits import DEFAULT
+from rollout.storage import home as homes
+from rollout.storage import recovery
+from rollout.storage.ending import (
+    ABORTED,
+    COMPLETED,
+    STARTED,
+    event_kind,
+    ordinal_of,
+    records_in,
+    turn_id_of,
+)
+from rollout.storage.fs import REAL, FileSystem
+from rollout.storage.origin import Origin
+from rollout.storage.sealed import SealedSource
+from rollout.storage.source import Lineage, Opened, holds_record, open_path
+
+BLOCK_BYTES = DEFAULT.chunk_bytes
+_MARK_SIGN = b',"batch":['
+_raw_keys = msgspec.json.Decoder(dict[str, Raw])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LogOrigin(Origin):
+    """An origin that is read through a file-system port."""
+
+    fs: FileSystem = REAL
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[Lineage]:
+        """As of any origin."""
+        assert self.path is not None
+        first = open_path(self.path, fs=self.fs, limits=self.limits)
+        lineage = Lineage(first, home=self.home, fs=self.fs, limits=self.limits, end=self.size)
+        try:
+            yield lineage
+        finally:
+            lineage.close()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Point:
+    """The first `offset` bytes (text bytes of a sealed one) of a file. `ends_line`: the last of them is a line end."""
+
+    path: Path
+    offset: int
+    ends_line: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Line:
+    segment: Segment
+    offset: int
+    end: int
+    records: list[tuple[bytes, r.Envelope]]
+
+
+def newest_point(path: Path, fs: FileSystem) -> Point:
+    """Behind the last line of a file that a reader can see, whoever may be writing it."""
+    opened = open_path(path, fs=fs)
+    try:
+        if opened.file is None or isinstance(opened.source, SealedSource):
+            return Point(path, opened.source.size)
+        plan = recovery.inspect(opened.file, holds_record)
+        return Point(path, plan.cut, ends_line=not plan.newline)
+    finally:
+        opened.close()
+
+
+def point_at_offset(path: Path, fs: FileSystem, offset: int, end: int) -> Point:
+    """Behind byte `offset`, which is to be the end of a line. UsageError."""
+    opened = open_path(path, fs=fs)
+    try:
+        if not 0 < offset <= min(end, opened.source.size) or opened.source.read_at(offset - 1, 1) != b"\n":
+            raise UsageError("no line ends there", path=path, offset=offset, remedy="give the offset behind a line end")
+        return Point(path, offset)
+    finally:
+        opened.close()
+
+
+def point_at_ordinal(lineage: Lineage, ordinal: int) -> Point:
+    """Behind the line with that ordinal. NotFound."""
+    for segment in list(lineage):
+        for line in _lines(segment, 0):
+            if any(ordinal_of(data) == ordinal for data, _ in line.records):
+                return Point(_path_of(segment), line.end)
+    remedy = "give a turn id or a byte offset" if ordinal >= 0 else "give an ordinal from 0 on"
+    raise NotFound(f"no line has ordinal {ordinal}", path=lineage.opened[0].path, remedy=remedy)
+
+
+def point_behind_turn(lineage: Lineage, start: tuple[str, int], stop: tuple[str, int] | None) -> Point:
+    """Behind the turn that begins at `start` (path, offset), as it stood when it ended; the next one begins at `stop`.
+
+    A turn without an end reaches to the next one, but not over a rollback.
+    """
+    behind, is_explicit, turn_id = None, False, None
+    for line in _lines_from(lineage, *start):
+        if stop == (line.segment.path, line.offset):
+            break
+        for data, envelope in line.records:
+            kind = event_kind(envelope)
+            if behind is None and kind in STARTED:
+                is_explicit, turn_id = True, turn_id_of(data)
+            elif kind == "thread_rolled_back" and behind is not None:
+                return behind
+            elif (kind in COMPLETED and is_explicit) or (kind == ABORTED and _fits(turn_id, turn_id_of(data))):
+                return Point(_path_of(line.segment), line.end)
+        if any(envelope.type != "session_meta" for _, envelope in line.records):
+            behind = Point(_path_of(line.segment), line.end)
+    if behind is None:
+        raise NotFound("the turn is no longer there", path=start[0], offset=start[1])
+    return behind
+
+
+def _fits(own: str | None, other: str | None) -> bool:
+    return own is None or other is None or own == other
+
+
+def _lines_from(lineage: Lineage, path: str, offset: int) -> Iterator[_Line]:
+    segments = list(lineage)[::-1]
+    begins = [i for i, segment in enumerate(segments) if segment.path == path]
+    for i in range(begins[0] if begins else len(segments), len(segments)):
+        yield from _lines(segments[i], offset if i == begins[0] else 0)
+
+
+def _lines(segment: Segment, start: int) -> Iterator[_Line]:
+    for block in lines.forward(segment.source, start, segment.end):
+        if isinstance(block, lines.Batch):
+            offset = block.offset
+            for line in block.lines:
+                end = offset + len(line) + 1
+                yield _Line(segment, offset, end, records_in(line))
+                offset = end
+
+
+def _path_of(segment: Segment) -> Path:
+    assert segment.path is not None  # forks are of files
+    return Path(segment.path)
+
+
+def base_at(point: Point, next_ordinal: int | None) -> dict[str, Any]:
+    """`history_base` for a fork that goes on from `point`. UsageError if a reader could not find the file by it."""
+    name = ids.parse_file_name(point.path.name)
+    if name is None:
+        raise UsageError("its name does not tell a thread id", path=point.path, remedy="fork it with copy=True")
+    if not point.ends_line:
+        raise UsageError("its last line has no end", path=point.path, remedy="open it for append, which gives it one")
+    ordinal = {} if next_ordinal is None else {"end_ordinal_exclusive": next_ordinal}
+    return {"thread_id": name.thread, **ordinal, "end_byte_offset": point.offset}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Meta:
+    """The first session_meta of a file: the keys of the line and of its payload, as they stand, and where it ends."""
+
+    line: dict[str, Raw]
+    payload: dict[str, Raw]
+    end: int
+
+
+def meta_of(opened: Opened) -> Meta | None:
+    """None if there is none at the beginning of the file."""
+    source = opened.source
+    for line in _lines(Segment(source, min(source.size, DEFAULT.head_bytes)), 0):
+        for data, envelope in line.records:
+            if envelope.type == "session_meta":
+                with contextlib.suppress(msgspec.ValidationError):
+                    keys, payload = (_raw_keys.decode(found) for found in (data, codec.payload_of(data)))
+                    return Meta(keys, payload, line.end)
+    return None
+
+
+def whole(lineage: Lineage) -> list[Segment]:
+    """The segments of a lineage, newest first; NotFound if a base is missing."""
+    segments = list(lineage)
+    if lineage.missing:
+        raise NotFound(lineage.missing[0].reason, path=lineage.opened[0].path, remedy="bring the base back first")
+    return segments
+
+
+def write_copy(fs: FileSystem, target: Path, head: bytes, segments: Sequence[Segment], skip: int = 0) -> None:
+    """Makes or replaces the file `target`: `head`, then the lines of the segments (newest first) in their order.
+
+    Of the newest one the lines up to byte `skip` are left out. It is on the disk before it has its name; WriteError.
+    """
+    beside = target.with_name(f".{target.name}.new")
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            fs.unlink(beside)  # of a copy that a crash cut short
+        file = fs.open_append(beside, create=True)
+        try:
+            file.append(head)
+            for segment in reversed(segments):
+                for block in _blocks(segment, skip if segment is segments[0] else 0):
+                    file.append(block)
+            file.sync()
+        finally:
+            file.close()
+        fs.rename(beside, target)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            fs.unlink(beside)
+        raise WriteError(f"could not be copied: {error.strerror}", path=target) from error
+
+
+def _blocks(segment: Segment, start: int) -> Iterator[bytes]:
+    """The bytes of a segment in blocks that end with a line, those of batches as lines that stand alone."""
+    at, pieces = start, list[bytes]()  # of a line that is longer than a block
+    while at < segment.end and (block := segment.source.read_at(at, min(BLOCK_BYTES, segment.end - at))):
+        at += len(block)
+        whole = block.rfind(b"\n") + 1
+        if whole:
+            yield _unmarked(b"".join([*pieces, block[:whole]]))
+            pieces.clear()
+        pieces.append(block[whole:])
+    if any(pieces):
+        yield _unmarked(b"".join([*pieces, b"\n"]))
+
+
+def _unmarked(block: bytes) -> bytes:
+    if _MARK_SIGN not in block:
+        return block
+    return b"".join(recovery.unmark(line + b"\n") for line in block[:-1].split(b"\n"))
+
+
+def naming(path: Path, home: Path) -> set[Path]:
+    """The rollouts of a home, and those beside the file, that name the thread of the file at `path` as their base's."""
+    name = ids.parse_file_name(path.name)
+    own = path.absolute()
+    found = {entry.path.absolute() for entry in homes.scan(home)}
+    found |= {other.absolute() for other in own.parent.iterdir() if ids.parse_file_name(other.name)}
+    return set() if name is None else {other for other in found - {own} if _base_thread(other) == name.thread}
+
+
+def forks_of(path: Path, home: Path) -> list[Path]:
+    """Those of them that go on directly from that very file (a thread may have several), in order."""
+    return sorted(other for other in naming(path, home) if _base_path(other, home) == path.absolute())
+
+
+def _base_thread(child: Path) -> object:
+    with contextlib.suppress(OSError, SourceError):
+        opened = open_path(child)
+        try:
+            base = (opened.session or {}).get("history_base")
+            return base.get("thread_id") if isinstance(base, dict) else None
+        finally:
+            opened.close()
+    return None
+
+
+def _base_path(child: Path, home: Path) -> Path | None:
+    with contextlib.suppress(OSError, SourceError), LogOrigin(None, child, home).opened() as lineage:
+        for i, segment in enumerate(lineage):
+            if i == 1:
+                return _path_of(segment).absolute()
+    return None
