@@ -57,6 +57,10 @@ class Rollout:
     def __repr__(self) -> str:
         return f"<Rollout {self.id} open to {'read' if self._writable is None else 'append'}: {self.path}>"
 
+    def __fspath__(self) -> str:
+        """The path: an open log is a source for everything that reads."""
+        return str(self.path)
+
     def __enter__(self) -> Rollout:
         return self
 

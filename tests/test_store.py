@@ -32,6 +32,14 @@ def test_the_home_is_the_one_that_the_environment_names(monkeypatch: pytest.Monk
     assert texts(rollout.reconstruct(-1)) == ["q", "answer to q"]
 
 
+def test_an_open_log_is_a_source_for_everything_that_reads(store: Store) -> None:
+    with a_log(store) as log:
+        take_turn(log, "q")
+        assert texts(rollout.reconstruct(log)) == ["q", "answer to q"]
+        assert [turn.status for turn in rollout.turns(log)] == ["completed"]
+        assert rollout.verify(log).ok
+
+
 def test_real_time_and_chance_make_ids_of_their_own(tmp_path: Path) -> None:
     ids = set()
     for _ in range(20):
