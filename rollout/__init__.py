@@ -23,6 +23,7 @@ from rollout.limits import Limits
 from rollout.log import Ordinal, Rollout
 from rollout.reading import explain, reconstruct, records, turns, verify
 from rollout.record import Record
+from rollout.repair import Repaired, RepairPlan, apply_repair, plan_repair
 from rollout.report import Note, Report
 from rollout.state import State, Turn
 from rollout.storage.writer import Durability
@@ -46,6 +47,8 @@ __all__ = [
     "Note",
     "Ordinal",
     "Record",
+    "RepairPlan",
+    "Repaired",
     "Report",
     "Rollout",
     "RolloutError",
@@ -56,9 +59,11 @@ __all__ = [
     "Turn",
     "TurnContext",
     "UsageError",
+    "apply_repair",
     "context_updates",
     "explain",
     "open",
+    "plan_repair",
     "reconstruct",
     "records",
     "turns",

@@ -71,11 +71,12 @@ Home = Annotated[
     typer.Option("--home", metavar="DIR", help="Where the sessions are; else $ROLLOUT_HOME, $CODEX_HOME, ~/.codex."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys.")]
+Apply = Annotated[bool, typer.Option("--apply", help="Do it; a file that is written anew is backed up first.")]
 
 app = typer.Typer(
     name="rollout",
     help="Read the session logs of coding agents: what the model sees, and why.",
-    epilog="Exit codes: 0 fine, 1 damage found (verify), 2 wrong usage, 3 could not read.",
+    epilog="Exit codes: 0 fine, 1 damage found (verify, repair), 2 wrong usage, 3 could not read or write.",
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -147,9 +148,8 @@ def turns(
     everything: Annotated[bool, typer.Option("--all", help="Those that were undone, too.")] = False,
 ) -> int:
     """List the turns that stand."""
-    from rollout_cli import documents, render
-
     import rollout
+    from rollout_cli import documents, render
 
     out = Output()
     with progress() as advance:
@@ -212,6 +212,23 @@ def verify(source: Source, home: Home = None, json: Json = False) -> int:
     return DAMAGE_FOUND if report.damaged_lines else FINE
 
 
+@app.command(cls=PositionCommand)
+def repair(source: Source, home: Home = None, json: Json = False, apply: Apply = False) -> int:
+    """Show how a damaged file can be mended, or do it. Exits with 1 if there is something to do."""
+    import rollout
+    from rollout_cli import documents, render
+
+    out = Output()
+    with progress() as advance:
+        plan = rollout.plan_repair(_reference(source), home=home, progress=advance)
+        done = rollout.apply_repair(plan, progress=advance) if apply and plan.steps else None
+    if json:
+        out.print_json(documents.repair(plan, done))
+    else:
+        out.print(render.repair(plan, done), cut=False)
+    return FINE if done or not plan.steps else DAMAGE_FOUND
+
+
 def main() -> NoReturn:
     """The entry point of `rollout`."""
     sys.exit(run(sys.argv[1:]))
@@ -223,13 +240,14 @@ def run(args: Sequence[str]) -> int:
         code = app(args=list(args), prog_name="rollout", standalone_mode=False) or FINE
         terminal.flush()
         if code == INTERRUPTED:
-            terminal.print_error("rollout: interrupted; nothing was changed")
+            raise KeyboardInterrupt
         return int(code)
     except (terminal.OutputClosed, SystemExit):  # typer exits by itself only where a reader has gone
         terminal.abandon_output()
         return READER_GONE
     except KeyboardInterrupt:
-        terminal.print_error("rollout: interrupted; nothing was changed")
+        left = "run it again to see what is left to do" if "--apply" in args else "nothing was changed"
+        terminal.print_error(f"rollout: interrupted; {left}")
         return INTERRUPTED
     except Exception as error:
         if os.environ.get("ROLLOUT_TRACEBACK"):

@@ -136,6 +136,32 @@ def report(report: rollout.Report) -> Iterator[bytes]:
     yield _encode(document)
 
 
+def repair(plan: rollout.RepairPlan, done: rollout.Repaired | None) -> Iterator[bytes]:
+    """`rollout repair --json`: {path, applied, steps, in_use, torn, damaged, backup}; the last three name new files."""
+    document = {
+        "path": _name(plan.path),
+        "applied": done is not None,
+        "steps": [
+            {
+                "action": step.action,
+                "line": step.line,
+                "last_line": step.last_line,
+                "offset": step.offset,
+                "bytes": step.size_bytes,
+                "count": step.count,
+                "inside": step.inside,
+                "reason": step.reason,
+            }
+            for step in plan.steps
+        ],
+        "in_use": plan.in_use,
+        "torn": _name(done.torn if done else None),
+        "damaged": _name(done.damaged if done else None),
+        "backup": _name(done.backup if done else None),
+    }
+    yield _encode(document)
+
+
 def _encode(value: object) -> bytes:
     try:
         return _encoder.encode(value)

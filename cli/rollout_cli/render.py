@@ -29,6 +29,14 @@ _REMEDIES = {
     "sealed": "restore the file from a copy; what was readable has been read",
     "oversize": "raise Limits.line_bytes if the line is meant to be that long",
 }
+_MENDS = {
+    "newline": "gets its line end",
+    "cut": "is kept in a file beside, then cut off",
+    "separate": "gets a line of its own",
+    "move": "moves to a file beside",
+    "drop": "dropped",
+    "unmark": "loses the mark of its batch and stands alone",
+}
 _REMEDY = "nothing to do for reading: the line is left out, the rest is read; restore it from a copy if it matters"
 
 
@@ -142,6 +150,27 @@ def report(report: rollout.Report) -> Iterator[Line]:
             ("damaged  ", "bold red"),
             f"{path}: {report.damaged_lines:,} damaged lines; {counts}",
         )
+
+
+def repair(plan: rollout.RepairPlan, done: rollout.Repaired | None) -> Iterator[Line]:
+    """`rollout repair`: a step a line, then what became of it."""
+    for step in plan.steps:
+        where = f"line {step.line}" if step.last_line == step.line else f"lines {step.line} to {step.last_line}"
+        count = f", {step.count:,} times" if step.count > 1 else ""
+        what = f"{step.reason} ({size(step.size_bytes)}{count}): {_MENDS[step.action]}"
+        yield (f"{step.action:<9}", "bold yellow"), f"{where} (byte {step.offset}): {what}"
+    if not plan.steps:
+        yield ("ok       ", "bold green"), f"{plan.path}: nothing to repair"
+    elif done is None:
+        for name in plan.in_use:
+            reason = "continues this file: the steps before its end are refused until that one stands alone"
+            yield ("in use   ", "bold red"), f"{name} {reason}"
+        yield ("plan     ", "bold yellow"), f"{plan.path}: nothing was changed; --apply does it"
+    else:
+        yield ("done     ", "bold green"), f"{plan.path}: repaired"
+        for label, path in (("torn", done.torn), ("damaged", done.damaged), ("backup", done.backup)):
+            if path is not None:
+                yield (f"{label:<9}", "bold"), str(path)
 
 
 def remedy(damage: rollout.Damage) -> str:

@@ -1,0 +1,298 @@
+"""Mend a rollout offline: `plan_repair` looks and changes nothing, `apply_repair` does what the plan says.
+
+The *end* is mended as the next writer would do it (see `storage.recovery`). *Inside*, what can be mended without
+inventing anything (see `mending`) gives a new file, and damaged bytes move to `<name>.damaged-<n>`, a JSON line
+{"offset", "base64"} for each piece. A session_meta that is missing stays missing.
+
+The new file takes the old one's place only if it reconstructs to the same state and needs no repair itself. Before
+that the old one, in which the offsets of damaged bytes count, is copied to `<name>.backup-<n>`. After a crash at any
+point the file is the old or the new one, and the backup is there with the new one. Everything is done under the
+writer's lock. A file that continues this one from a byte offset (`history_base`) needs the bytes before it where they
+are: then the end alone is mended.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import dataclasses
+import datetime
+import hashlib
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from rollout import ids
+from rollout.core.reconstruct import Reconstruction
+from rollout.core.settle import Baseline
+from rollout.errors import Conflict, InUse, NotARollout, NotFound, SourceError, UsageError, WriteError
+from rollout.limits import DEFAULT, MIB, Limits
+from rollout.mending import NULS, Mending, Moved, RepairStep
+from rollout.state import State
+from rollout.storage import home as homes
+from rollout.storage import recovery
+from rollout.storage.fs import REAL, AppendFile, FileSystem
+from rollout.storage.origin import AnySource, Origin, find
+from rollout.storage.sealed import MAGIC
+from rollout.storage.source import FileSource, Lineage, holds_record, open_path
+from rollout.storage.writer import holder
+
+Progress = Callable[[int, int], None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RepairPlan:
+    """What `apply_repair` would do to the file at `path`, of `size_bytes`: nothing, if there are no `steps`.
+
+    `in_use` names the files that continue this one from behind the first inside step: those steps are then refused.
+    """
+
+    path: Path
+    size_bytes: int
+    steps: tuple[RepairStep, ...]
+    in_use: tuple[str, ...]
+    end: recovery.Plan = dataclasses.field(repr=False)
+    origin: Origin = dataclasses.field(repr=False)
+
+    @property
+    def inside(self) -> tuple[RepairStep, ...]:
+        """The steps for which the file has to be written anew."""
+        return tuple(step for step in self.steps if step.inside)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Repaired:
+    """Where `apply_repair` put what it took out of `path`; None where there was nothing."""
+
+    path: Path
+    torn: Path | None = None
+    damaged: Path | None = None
+    backup: Path | None = None
+
+
+def plan_repair(
+    source: AnySource,
+    *,
+    home: str | os.PathLike[str] | None = None,
+    limits: Limits = DEFAULT,
+    progress: Progress | None = None,
+    fs: FileSystem = REAL,
+) -> RepairPlan:
+    """What is to be mended in a plain file. Reads everything, changes nothing.
+
+    Locked if somebody writes; SourceError, UsageError (bytes), WriteError (sealed, or it may not be written).
+    """
+    origin = find(source, home, limits)
+    if origin.path is None:
+        raise UsageError("bytes in memory cannot be repaired", remedy="give a path, a thread id or -1")
+    with _locked(fs, origin.path) as file:
+        return _plan(fs, file, origin, origin.path, progress)
+
+
+def apply_repair(plan: RepairPlan, *, progress: Progress | None = None, fs: FileSystem = REAL) -> Repaired:
+    """Carry a plan out; what it did is on the disk when it returns.
+
+    Conflict: the file has changed since. InUse: the inside steps were refused, the end is mended. Locked, SourceError
+    or WriteError: the file was not replaced, though its end may be mended.
+    """
+    path = plan.path
+    with _locked(fs, path) as file:
+        if _plan(fs, file, plan.origin, path, progress) != plan:
+            raise Conflict("has changed since the plan was made", path=path, remedy="make a new plan")
+        before = _fingerprint(fs, plan, path) if plan.inside and not plan.in_use else {}
+        kept = recovery.apply(fs, file, path, plan.end)
+        if plan.end.needed:
+            file.sync()
+        done = Repaired(path, None if kept is None else Path(kept))
+        if plan.in_use:
+            first = min(step.offset for step in plan.inside)
+            needed = f"what is behind byte {first} may not move, as {', '.join(plan.in_use)} continues it"
+            raise InUse(needed, path=path, remedy="make that stand alone first (fork it as a copy)")
+        return _replace(fs, file, plan, before, done) if plan.inside else done
+
+
+def _plan(fs: FileSystem, file: AppendFile, origin: Origin, path: Path, progress: Progress | None) -> RepairPlan:
+    if file.read_at(0, len(MAGIC)) == MAGIC:
+        raise WriteError("is sealed", path=path, remedy="unpack it (zstd -d) and repair the plain file")
+    end = recovery.inspect(file, holds_record, chunk_bytes=origin.limits.chunk_bytes)
+    mending = Mending(FileSource(file), end.cut, origin.limits)
+    for _ in mending:
+        if progress is not None:
+            progress(mending.done_bytes, end.end)
+    steps = (*mending.steps, *_end_steps(end, mending.line))
+    if steps and not mending.records and not path.name.startswith("rollout-"):
+        raise NotARollout("no line of it is a record of a rollout", path=path, remedy="check the path")
+    first = min((step.offset for step in mending.steps), default=None)
+    in_use = () if first is None else tuple(_forks(fs, file, path, origin, first))
+    return RepairPlan(path, end.end, steps, in_use, end, origin)
+
+
+def _end_steps(end: recovery.Plan, line: int) -> Iterator[RepairStep]:
+    if end.kept_bytes:
+        reason = "a write that was cut short: no reader sees it"
+        yield RepairStep("cut", line, line, end.cut, end.kept_bytes, reason, inside=False)
+    if end.keep_end != end.end:
+        yield RepairStep("drop", line, line, end.keep_end, end.end - end.keep_end, NULS, inside=False)
+    if end.newline:
+        yield RepairStep("newline", line, line, end.cut, 0, "the last record has no line end", inside=False)
+
+
+def _forks(fs: FileSystem, file: AppendFile, path: Path, origin: Origin, first: int) -> Iterator[str]:
+    """The files, beside or in the home, that continue this one from behind byte `first`, found or not by readers."""
+    named, home = ids.parse_file_name(path.name), homes.home_of(path)
+    if named is None:
+        return
+    folder = path.absolute().parent
+    others = {folder / name for name in fs.names(folder) if ids.parse_file_name(name)}
+    others.update(entry.path.absolute() for entry in (homes.scan(home) if home else ()))
+    for other in sorted(others):
+        with contextlib.suppress(SourceError), contextlib.ExitStack() as closing:
+            child = open_path(other, fs=fs, limits=origin.limits)
+            lineage = Lineage(child, home=origin.home, fs=fs, limits=origin.limits, end=0)  # its own lines do not count
+            closing.callback(lineage.close)
+            base = (child.session or {}).get("history_base")
+            if _identity(child.file) == file.identity or not isinstance(base, dict):
+                continue
+            end = base.get("end_byte_offset")
+            if base.get("thread_id") != named.thread or not isinstance(end, int) or end <= first:
+                continue
+            is_missing = len(list(itertools.islice(lineage, 2))) < 2
+            if is_missing or _identity(lineage.opened[1].file) == file.identity:
+                yield str(other)
+
+
+def _identity(file: object) -> object:
+    return getattr(file, "identity", None)
+
+
+def _replace(fs: FileSystem, file: AppendFile, plan: RepairPlan, before: dict[str, object], done: Repaired) -> Repaired:
+    """Puts the new file in the old one's place; whatever stands under a hidden name is of no use to anybody."""
+    path, limits = plan.path, plan.origin.limits
+    source = FileSource(file)
+    new, damaged, backup = (path.with_name(f".{path.name}.{what}") for what in ("mended", "damaged", "backup"))
+    numbered = _next_number(fs, path)
+    _unlink(fs, new, damaged, backup)
+    try:
+        _write(fs, new, (out for out in Mending(source, source.size, limits) if isinstance(out, bytes)))
+        _prove(fs, plan, new, before)
+        if any(step.action == "move" for step in plan.inside):
+            moved = (out for out in Mending(source, source.size, limits) if isinstance(out, Moved))
+            _write(fs, damaged, map(_encode, moved))
+            done = dataclasses.replace(done, damaged=numbered("damaged"))
+            fs.rename(damaged, numbered("damaged"))
+        _write(fs, backup, (source.read_at(at, MIB) for at in range(0, source.size, MIB)))
+        fs.rename(backup, numbered("backup"))
+        fs.sync_dir(path.parent)
+        if file.size() != source.size:
+            raise Conflict("somebody writes to it without a lock", path=path, remedy="end that program, try again")
+        fs.rename(new, path)
+        fs.sync_dir(path.parent)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            _unlink(fs, new, damaged, backup)
+        raise
+    return dataclasses.replace(done, backup=numbered("backup"))
+
+
+def _prove(fs: FileSystem, plan: RepairPlan, new: Path, before: dict[str, object]) -> None:
+    """WriteError if the file at `new` says anything else than the old one did, or needs repair itself."""
+    after = _fingerprint(fs, plan, new)
+    changed = [name for name, value in before.items() if after[name] != value]
+    with contextlib.closing(fs.open_append(new)) as file:
+        again = _plan(fs, file, plan.origin, plan.path, None)
+    if changed or again.steps:
+        what = f"another {', '.join(changed)}" if changed else "damage of its own"
+        remedy = "it was left as it is; it reads as well as it can"
+        raise WriteError(f"cannot be mended inside: the new file would have {what}", path=plan.path, remedy=remedy)
+
+
+def _fingerprint(fs: FileSystem, plan: RepairPlan, at: Path) -> dict[str, object]:
+    """What the file at `at` says, under the planned path. Derived turn ids go with byte offsets: they are left out."""
+    origin = _Through(None, plan.path, plan.origin.home, plan.origin.limits, fs=fs, at=at)
+    with origin.opened() as lineage:
+        answer = Reconstruction(lineage, limits=origin.limits).run()
+    state = State(origin, answer, 0, ())
+    history = hashlib.sha256()
+    for i in range(len(state.history)):
+        item = state.history.raw(i).strip()  # a bare item is its whole line
+        history.update(b"%d:%b" % (len(item), item))
+    told = state.reference
+    return {
+        "history": (len(state.history), history.digest()),
+        "previous model": state.previous_model,
+        "reference context": bytes(told.raw) if isinstance(told, Baseline) else type(told),
+        "world state": state.world_state,
+        "token usage": state.token_usage,
+        "session": state.session,
+        "thread id": state.thread_id,
+        "turns": [
+            (None if t.derived else t.id, t.status, t.stands, t.started, t.ended, t.model, t.user, t.item_count)
+            for t in state.all_turns
+        ],
+    }
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Through(Origin):
+    """The file that stands `at` some place of `fs`, read as if it stood at `path`."""
+
+    fs: FileSystem = REAL
+    at: Path = Path()
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[Lineage]:
+        first = open_path(self.at, fs=self.fs, limits=self.limits)
+        first.path = self.path
+        with contextlib.closing(Lineage(first, home=self.home, fs=self.fs, limits=self.limits)) as lineage:
+            yield lineage
+
+
+@contextlib.contextmanager
+def _locked(fs: FileSystem, path: Path) -> Iterator[AppendFile]:
+    """The file under the writer's lock. What the system refuses, here or inside, is a WriteError."""
+    try:
+        with contextlib.closing(fs.open_append(path)) as file:
+            file.lock(holder(f"{datetime.datetime.now(datetime.UTC):%Y-%m-%dT%H:%M:%SZ}"))
+            yield file
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotFound("there is no such file", path=path, remedy="check the path") from error
+    except PermissionError as error:
+        remedy = "check the permissions of it and its directory"
+        raise WriteError("may not be written", path=path, remedy=remedy) from error
+    except OSError as error:
+        remedy = "mend what the system complains of, then try again"
+        raise WriteError(f"cannot be repaired: {error.strerror}", path=path, remedy=remedy) from error
+
+
+def _write(fs: FileSystem, path: Path, pieces: Iterable[bytes]) -> None:
+    """A new file (0600), its bytes on the disk."""
+    with contextlib.closing(fs.open_append(path, create=True)) as file:
+        held = bytearray()
+        for piece in pieces:
+            held += piece
+            if len(held) >= MIB:
+                file.append(bytes(held))
+                held.clear()
+        if held:
+            file.append(bytes(held))
+        file.sync()
+
+
+def _encode(moved: Moved) -> bytes:
+    return b'{"offset":%d,"base64":"%b"}\n' % (moved.offset, base64.b64encode(moved.data))
+
+
+def _next_number(fs: FileSystem, path: Path) -> Callable[[str], Path]:
+    """Names beside `path` with the first number that none of them has: a backup and its damaged bytes share it."""
+    taken = set(fs.names(path.parent))
+    number = 1
+    while not taken.isdisjoint(f"{path.name}.{what}-{number}" for what in ("backup", "damaged")):
+        number += 1
+    return lambda what: path.with_name(f"{path.name}.{what}-{number}")
+
+
+def _unlink(fs: FileSystem, *paths: Path) -> None:
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            fs.unlink(path)

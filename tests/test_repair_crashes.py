@@ -1,0 +1,100 @@
+"""A crash or a fault at any point of a repair: the file is the old or the new one, and nothing is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollout.errors import WriteError
+from rollout.repair import apply_repair, plan_repair
+from rollout.testing.crashes import CrashFailure, Tree, explore, mutants
+from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
+from tests.builders import THREAD, log
+
+NAME = f"rollout-2026-03-20T10-00-00-{THREAD}.jsonl"
+ONE, TWO = b'{"type":"other"}', b'{"type":"reasoning"}'  # short, as a crash is tried at each byte
+TORN = b'{"torn'
+PATH = f"/{NAME}"
+VISIBLE = log(ONE, b"%" * 9, b"", TWO + b"\0" + ONE)
+DAMAGED = VISIBLE + TORN
+MENDED = log(ONE, TWO, ONE)
+START: dict[str, bytes | None] = {PATH: DAMAGED}
+HARMLESS = {
+    "drop sync 1": "the mended end: if it is lost, the torn bytes are there twice and are cut again",
+    "delay sync 1": "the same",
+    "delay sync 2": "the new file: synced an operation later, still long before it is renamed",
+}
+
+
+def repair(disk: SimulatedDisk, ack: Callable[[Any], None]) -> None:
+    apply_repair(plan_repair(Path(PATH), fs=disk), fs=disk)
+    ack("mended")
+
+
+def check(disk: SimulatedDisk, acked: list[Any]) -> None:
+    """The file is the old or the new one, and what was taken out of it is there; the next repair goes through."""
+    tree = disk.tree()
+    now = tree[PATH]
+    assert now is not None
+    assert now == MENDED or (not acked and now.rstrip(b"\0") in {DAMAGED, VISIBLE})
+    if now == MENDED:
+        assert_kept(tree)
+    elif now != DAMAGED:
+        assert_torn_bytes_are_kept(tree)
+    apply_repair(plan_repair(Path(PATH), fs=disk), fs=disk)
+    again = disk.tree()
+    assert again[PATH] == MENDED
+    assert_kept(again)
+
+
+def assert_torn_bytes_are_kept(tree: Tree) -> None:
+    assert TORN in {data for name, data in tree.items() if name.startswith(PATH + ".torn-")}
+
+
+def assert_kept(tree: Tree) -> None:
+    """The torn bytes, the backup, its damaged pieces under the same number, and nothing half made beside them."""
+    assert_torn_bytes_are_kept(tree)
+    numbers = [name.rpartition("-")[2] for name in tree if name.startswith(PATH + ".backup-")]
+    newest = max(numbers, key=int)
+    assert tree[f"{PATH}.backup-{newest}"] == VISIBLE
+    assert tree[f"{PATH}.damaged-{newest}"] == b'{"offset":%d,"base64":"JSUlJSUlJSUl"}\n' % len(log(ONE))
+    for what, whole in (("backup", VISIBLE), ("damaged", tree[f"{PATH}.damaged-{newest}"])):
+        assert {data for name, data in tree.items() if name.startswith(f"{PATH}.{what}-")} == {whole}
+    assert not [name for name in tree if name.startswith("/.")]
+
+
+def test_after_a_crash_anywhere_the_file_is_the_old_or_the_new_one_with_its_backup() -> None:
+    explored = explore(repair, check, start=START, limit=300)
+    assert explored.states > 1000
+
+
+def name_fault(fault: Fault) -> str:
+    assert fault.kind is not None
+    return f"{fault.effect.value} {fault.kind.value} {fault.nth}"
+
+
+@pytest.mark.parametrize("fault", mutants(repair, start=START), ids=name_fault)
+def test_each_sync_of_a_repair_is_needed_or_known_to_be_harmless(fault: Fault) -> None:
+    if name_fault(fault) in HARMLESS:
+        assert explore(repair, check, start=START, faults=[fault], limit=30).states > 100
+        return
+    with pytest.raises(CrashFailure):
+        explore(repair, check, start=START, faults=[fault], limit=30)
+
+
+@pytest.mark.parametrize("effect", [Effect.FAIL, Effect.SHORT])
+def test_after_a_fault_at_any_operation_nothing_is_lost_and_the_next_repair_goes_through(effect: Effect) -> None:
+    whole = SimulatedDisk(START)
+    repair(whole, lambda _: None)
+    for nth, kind in enumerate(whole.attempts):
+        if effect is Effect.SHORT and kind is not Kind.WRITE:
+            continue
+        disk = SimulatedDisk(START, faults=[Fault(nth, effect, written=3)])
+        with pytest.raises(WriteError):
+            repair(disk, lambda _: None)
+        assert not [name for name in disk.tree() if name.startswith("/.")]
+        disk.kill()
+        check(SimulatedDisk(disk.tree()), [])
