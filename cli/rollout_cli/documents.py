@@ -72,6 +72,7 @@ def turns(turns: Iterable[rollout.Turn]) -> Iterator[bytes]:
                 "items": turn.item_count,
                 "user": turn.user,
                 "model": turn.model,
+                "plans": list(turn.plans),
             }
         )
         for turn in turns

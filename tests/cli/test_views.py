@@ -237,6 +237,7 @@ def test_turns_json_has_the_keys_that_scripts_rely_on_in_their_order(short: Path
         "items",
         "user",
         "model",
+        "plans",
     ]
     assert [list(each) for each in listed] == [keys, keys]
     first = listed[0]
