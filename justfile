@@ -22,6 +22,14 @@ lint:
 fuzz times="50" *args:
     ROLLOUT_FUZZ={{times}} .venv/bin/pytest -q -n auto {{args}}
 
-# Every figure, as a ratio against orjson on the same file
+# 2,000 processes killed in the middle of writing, instead of 200, and all states that a crash can leave, not a part
+crash *args:
+    ROLLOUT_CRASH=1 .venv/bin/pytest -q {{args}} tests/test_kill.py tests/test_log_crashes.py
+
+# Each sync of each workload taken out or delayed: a crash must tell
+mutants *args:
+    ROLLOUT_MUTANTS=1 .venv/bin/pytest -q -n auto -k needed {{args}} tests/test_log_crashes.py tests/storage/test_crashes.py
+
+# Every figure, as a ratio against the plainest way to do the same; just bench write: of writing alone
 bench *args:
     .venv/bin/python -m bench {{args}}

@@ -6,17 +6,32 @@ A missed target is printed, not raised: figures depend on the machine that they 
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeVar
 
-from bench import read, rollouts
+from bench import read, rollouts, write
 from bench.measure import run_child
 
 _UNITS = {"K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
-_COLUMNS = ("case", "rollout", "size", "time", "ratio", "limit", "", "bytes read", "decoded", "peak MB")
+_COLUMNS = {
+    "case": 12,
+    "rollout": 20,
+    "size": 8,
+    "time": 11,
+    "ratio": 9,
+    "limit": 7,
+    "": 7,
+    "bytes read": 15,
+    "decoded": 10,
+    "peak MB": 9,
+}
+_WRITE_COLUMNS = {"case": 28, "against": 32, "per s": 10, "us": 10, "us there": 10, "ratio": 8, "limit": 7, "": 8}
+
+R = TypeVar("R")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,17 +45,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _make(_size_bytes(size), kind, Path(path), options.one_frame)
         return 0
 
-    rows = []
-    if not options.json:
-        print_row(_COLUMNS)
-    for row in read.run(quick=options.quick, runs=options.runs, folder=options.dir):
-        rows.append(row)
-        if not options.json:
-            print_row(_cells(row))
-    checks = list(read.check(rows))
+    reading: list[read.Row] = []
+    writing: list[write.Row] = []
+    if options.part != "write":
+        rows = read.run(quick=options.quick, runs=options.runs, folder=options.dir)
+        reading = _show(rows, _COLUMNS, _cells, options.json)
+    if options.part != "read":
+        writing = _show(write.run(runs=options.runs, folder=options.dir), _WRITE_COLUMNS, _write_cells, options.json)
+    checks = [*read.check(reading), *write.check(writing)]
     if options.json:
         json.dump(
-            {"rows": [_values(row) for row in rows], "targets": [_judged(check) for check in checks]},
+            {
+                "rows": [_values(row) for row in reading],
+                "writing": [{**dataclasses.asdict(row), "ratio": row.ratio} for row in writing],
+                "targets": [_judged(check) for check in checks],
+            },
             sys.stdout,
             indent=1,
         )
@@ -50,20 +69,47 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def print_row(cells: Iterable[str], file: TextIO | None = None) -> None:
-    """One line of the table, at once, so that a long run can be watched."""
-    widths = (12, 20, 8, 11, 9, 7, 7, 15, 10, 9)
-    first, *others = zip(cells, widths, strict=True)
-    line = first[0].ljust(first[1]) + "".join(
-        cell.ljust(width) if at == 0 else cell.rjust(width) for at, (cell, width) in enumerate(others)
+def _show(rows: Iterable[R], columns: dict[str, int], cells: Callable[[R], list[str]], silent: bool) -> list[R]:
+    """The rows; unless `silent`, each is printed as soon as it is there."""
+    widths = tuple(columns.values())
+    if not silent:
+        print_row(columns, widths)
+    found = []
+    for row in rows:
+        found.append(row)
+        if not silent:
+            print_row(cells(row), widths)
+    return found
+
+
+def print_row(cells: Iterable[str], widths: Iterable[int], file: TextIO | None = None) -> None:
+    """One line of the table, at once, so that a long run can be watched. The first two columns are texts."""
+    line = "".join(
+        cell.ljust(width) if at < 2 else cell.rjust(width)
+        for at, (cell, width) in enumerate(zip(cells, widths, strict=True))
     )
     print(line.rstrip(), file=file, flush=True)
 
 
-def _cells(row: Any) -> list[str]:
-    measured, verdict = row.measured, ""
-    if row.limit is not None:
-        verdict = "ok" if measured.ratio < row.limit else "MISSED"
+def _verdict(ratio: float, limit: float | None) -> str:
+    return "" if limit is None else "ok" if ratio < limit else "MISSED"
+
+
+def _write_cells(row: write.Row) -> list[str]:
+    return [
+        row.case,
+        row.baseline,
+        f"{1 / row.seconds:,.0f}",
+        f"{row.seconds * 1e6:,.1f}",
+        f"{row.baseline_seconds * 1e6:,.1f}",
+        f"{row.ratio:.3f}",
+        "" if row.limit is None else f"{row.limit:g}",
+        _verdict(row.ratio, row.limit),
+    ]
+
+
+def _cells(row: read.Row) -> list[str]:
+    measured = row.measured
     return [
         row.case,
         f"{row.kind} {row.form}",
@@ -71,14 +117,14 @@ def _cells(row: Any) -> list[str]:
         f"{measured.seconds * 1000:.2f} ms",
         f"{measured.ratio:.4f}",
         "" if row.limit is None else f"{row.limit:g}",
-        verdict,
+        _verdict(measured.ratio, row.limit),
         "" if measured.read.bytes_read is None else f"{measured.read.bytes_read:,}",
         "" if measured.read.records_decoded is None else f"{measured.read.records_decoded:,}",
         f"{measured.peak_bytes / 1_000_000:.0f}",
     ]
 
 
-def _values(row: Any) -> dict[str, Any]:
+def _values(row: read.Row) -> dict[str, Any]:
     measured = row.measured
     return {
         "case": row.case,
@@ -97,11 +143,11 @@ def _values(row: Any) -> dict[str, Any]:
     }
 
 
-def _judged(check: Any) -> dict[str, Any]:
+def _judged(check: read.Check) -> dict[str, Any]:
     return {"target": check.target, "value": check.value, "limit": check.limit, "met": check.is_met}
 
 
-def _print_checks(checks: Sequence[Any]) -> None:
+def _print_checks(checks: Sequence[read.Check]) -> None:
     print("\ntargets")
     for check in checks:
         print(f"  {'ok' if check.is_met else 'MISSED':8}{check.target:58}{check.value:9.4f}  < {check.limit:g}")
@@ -128,7 +174,8 @@ def _size_bytes(text: str) -> int:
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m bench", description="Ratios against orjson.loads on every line.")
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Ratios against the plainest way to do it.")
+    parser.add_argument("part", nargs="?", choices=("all", "read", "write"), default="all", help="what to measure")
     parser.add_argument("--quick", action="store_true", help="10 and 100 MB only")
     parser.add_argument("--runs", type=int, default=5, help="runs of which the median counts (default 5)")
     parser.add_argument("--json", action="store_true", help="everything as JSON")

@@ -42,7 +42,7 @@ class Record:
     @property
     def is_damaged(self) -> bool:
         """Whether the bytes are no record."""
-        return self.type == DAMAGED
+        return self.reason is not None
 
     @property
     def payload(self) -> Any:
@@ -61,7 +61,7 @@ def read_records(source: lines.Source, end: int | None = None, limits: Limits = 
     for block in lines.forward(source, 0, end, limits):
         if not isinstance(block, lines.Batch):
             yield from _bulk(block, source, line, limits)
-            line += isinstance(block, lines.Oversize)
+            line += isinstance(block, lines.Oversize) and block.ended
             continue
         offset = block.offset
         found = block.lines
@@ -103,7 +103,7 @@ def _odd(data: bytes, raw: bytes, line: int, offset: int, limits: Limits, *, is_
 
 
 def _record(envelope: r.Envelope, line: int, offset: int, raw: bytes, data: bytes) -> Record:
-    payload, type, kind = envelope.payload, envelope.type or DAMAGED, None
+    payload, type, kind = envelope.payload, envelope.type or "", None
     if isinstance(payload, r.Head):
         kind = payload.type
     elif payload is not None and type not in ("session_meta", "record_type"):

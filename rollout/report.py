@@ -70,7 +70,7 @@ class _Examiner:
 
     def see(self, record: Record) -> None:
         self.lines = record.line
-        if record.type == BLANK:
+        if record.type == BLANK and not record.data:
             return
         if record.is_damaged:
             self.damaged_lines.add(record.line)
@@ -136,7 +136,7 @@ def examine(origin: Origin, progress: Callable[[int, int], None] | None = None) 
             examiner.see(record)
             if progress is not None:
                 progress(record.offset + len(record.raw), lineage.end)
-        if record is not None and not record.is_damaged and record.type != BLANK and not record.raw.endswith(b"\n"):
+        if record is not None and not record.is_damaged and record.data and not record.raw.endswith(b"\n"):
             examiner.notes.append(
                 Note(record.line, record.offset, "end", "the last record has no line end", None, examiner.path)
             )

@@ -84,7 +84,7 @@ class Piece:
 
 def decode_plain(line: bytes, depth: int = DEFAULT.depth) -> r.Envelope | None:
     """The envelope of an ordinary line (without b"\\n"); None for one that `split` must look at."""
-    if not is_utf8(line):
+    if not line.startswith(b"{") or not is_utf8(line):
         return None
     try:
         envelope = decode_envelope(line)

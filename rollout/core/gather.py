@@ -88,6 +88,8 @@ class Gatherer:
         """The newest token totals and their `seq`."""
         self.depth = limits.depth
         self._traced = False
+        self._mute = (0, 0)
+        """The newest mark's `seq`, and how many records older than it show nothing of their turn (a session_meta)."""
         self.events = {*_LIFECYCLE, "token_count", "thread_rolled_back", "items_removed"}
         if wants_turns:
             self.events.add("item_completed")
@@ -121,9 +123,12 @@ class Gatherer:
                 self._take_item(data, offset, str(kind), envelope.role, bare=True)
             elif kind in _KINDS:
                 _KINDS[kind](self, data, offset)
-            elif kind == "session_meta" and payload is None:
-                raise Malformed("it needs an object")
+            elif kind == "session_meta":
+                if payload is None:
+                    raise Malformed("it needs an object")
+                self._count_mute()
         except (Malformed, msgspec.ValidationError, RecursionError) as why:
+            self._count_mute()
             if self.traces:
                 self._note(offset, len(data), "malformed", f"malformed {kind}: {why}")
             return False
@@ -267,12 +272,20 @@ class Gatherer:
     def _take_count(self, kind: Kind, offset: int, data: bytes, number: int | None, name: str) -> None:
         if number is None or number < 0:
             raise Malformed(f"{name} must be an unsigned integer")
-        newer = self.marks[-1].seq if self.marks else self._closed_at
+        newer = self._newest()
+        mute = self._mute[1] if self._mute[0] == newer else 0
         mark = self._mark(kind, offset, len(data))
         mark.number = min(number, _MOST)
-        mark.followed = newer < self.seq - 1
+        mark.followed = newer < self.seq - 1 - mute
         if kind is Kind.ROLLED_BACK:
             self.debt += mark.number
+
+    def _newest(self) -> int:
+        return self.marks[-1].seq if self.marks else self._closed_at
+
+    def _count_mute(self) -> None:
+        newest, (since, count) = self._newest(), self._mute
+        self._mute = newest, count + 1 if since == newest else 1
 
     def _take_usage(self, totals: Raw | UnsetType) -> None:
         if totals is not UNSET and bytes(memoryview(totals)[:1]) == b"{":

@@ -36,7 +36,7 @@ def sift(gather: Gatherer, lines: Sequence[bytes], i: int, end: int, *, stop: in
     begins = False
     while i > stop:
         data = lines[i]
-        if not (data.isascii() or is_utf8(data)):
+        if not data.startswith(b"{") or not (data.isascii() or is_utf8(data)):
             break
         try:
             envelope = decode_envelope(data)

@@ -1,9 +1,9 @@
 """Sealed rollouts: `.jsonl.zst`, read from either end.
 
 A sealed file is one or more Zstandard frames (RFC 8878). Where the frames tell their content size, only the frames that
-are needed are unpacked, one at a time. The frames are found by the seek table at the end (the seekable format of the
-Zstandard project: a skippable frame) or, without one, by walking over the block headers, which reads a few bytes for
-each 128 KiB of text. A frame that does not tell its size, or is larger than `limits.frame_bytes`, is unpacked into a
+are needed are unpacked, at most two at a time. The frames are found by the seek table at the end (the seekable format
+of the Zstandard project: a skippable frame) or, without one, by walking over the block headers, which reads a few bytes
+for each 128 KiB of text. A frame that does not tell its size, or is larger than `limits.frame_bytes`, is unpacked into a
 temporary file first.
 
 A frame that is damaged inside, with its text size known, reads as so many NUL bytes (which are never part of a record),
@@ -79,7 +79,7 @@ class SealedSource:
         self.damage: list[tuple[int, str]] = []
         """Offset in the packed file and reason of each frame that could not be read whole."""
         self._spool: IO[bytes] | None = None
-        self._cached: tuple[int, bytes] | None = None
+        self._cached: dict[int, bytes] = {}  # a read that reaches over the edge of two frames needs both
         self._frames = self._find_frames()
         self._begins: list[int] = []
         self._lay_out()
@@ -125,11 +125,10 @@ class SealedSource:
             self._text_size += size or 0
 
     def _text(self, i: int) -> bytes:
-        if self._cached is None or self._cached[0] != i:
-            frame = self._frames[i]
-            self._cached = None
-            self._cached = (i, self._unpack(frame))
-        return self._cached[1]
+        if i not in self._cached:
+            self._cached = {near: text for near, text in self._cached.items() if abs(near - i) == 1}
+            self._cached[i] = self._unpack(self._frames[i])
+        return self._cached[i]
 
     def _unpack(self, frame: Frame) -> bytes:
         size = frame.text_size or 0

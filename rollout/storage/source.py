@@ -42,6 +42,11 @@ class FileSource:
                 return kept[offset - begin : offset - begin + n]
         found = self._file.read_at(offset, n)
         self.bytes_read += len(found)
+        found = found.ljust(n, b"\0")  # who mends a torn end meanwhile cuts it, as if nothing had been there,
+        for begin, kept in self._ends:  # and writes there anew: what was seen first counts
+            start, stop = max(begin - offset, 0), min(begin + len(kept) - offset, n)
+            if start < stop:
+                found = found[:start] + kept[offset + start - begin : offset + stop - begin] + found[stop:]
         if offset == 0 or offset + n == self.size:
             self._ends.append((offset, found))
         return found

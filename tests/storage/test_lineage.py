@@ -1,0 +1,336 @@
+"""Files that continue other files: chains of bases, and what is wrong with them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import zstandard
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import rollout
+from rollout.limits import Limits
+from tests import builders as b
+from tests import strategies as logs
+from tests.reference import fold
+
+THREADS = [f"019d0000-0000-7000-8000-00000000000{n}" for n in range(8)]
+PARTS = [f"019e0000-0000-7000-8000-00000000000{n}" for n in range(8)]
+PREFIX = b'{"timestamp":"%b",' % b.TIME.encode()
+
+
+@dataclasses.dataclass
+class Family:
+    """Files of one lineage in a home, oldest first."""
+
+    home: Path
+    files: list[bytes] = dataclasses.field(default_factory=list)
+    ends: list[int] = dataclasses.field(default_factory=list)
+    """How many bytes of each file the next one continues."""
+    paths: list[Path] = dataclasses.field(default_factory=list)
+
+    def add(self, data: bytes, thread: str, part: str | None = None, *, sealed: bool = False, day: int = 20) -> Path:
+        folder = self.home / "sessions" / "2026" / "03" / f"{day:02}"
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"rollout-2026-03-{day:02}T10-00-0{len(self.files)}-{thread}"
+        path = folder / f"{name}{f'_{part}' if part else ''}.jsonl{'.zst' if sealed else ''}"
+        path.write_bytes(zstandard.ZstdCompressor(level=1).compress(data) if sealed else data)
+        self.files.append(data)
+        self.paths.append(path)
+        return path
+
+    @property
+    def bases(self) -> list[bytes]:
+        return [data[:end] for data, end in zip(self.files[:-1], self.ends, strict=True)]
+
+
+def base_of(thread: str, end: object, ordinal: object = None) -> dict[str, Any]:
+    return {"thread_id": thread, "end_byte_offset": end, "end_ordinal_exclusive": ordinal}
+
+
+def numbered(lines: list[bytes], first: int) -> list[bytes]:
+    """The lines with ordinals, where they have the usual beginning."""
+    return [
+        line.replace(PREFIX, PREFIX + b'"ordinal":%d,' % ordinal, 1) if line.startswith(PREFIX) else line
+        for ordinal, line in enumerate(lines, first)
+    ]
+
+
+def is_own(line: bytes) -> bool:
+    """Whether a line can stand in the middle of a lineage: it brings neither a base nor an ordinal of its own."""
+    return b'"session_meta"' not in line and b'"ordinal"' not in line
+
+
+def assert_same(family: Family, limits: Limits) -> None:
+    """The engine's whole answer is that of the reference for the bases one behind the other."""
+    path, expected = family.paths[-1], fold(family.files[-1], bases=family.bases)
+    state = rollout.reconstruct(path, home=family.home, limits=limits)
+    assert list(state.history) == expected.history
+    assert state.previous_model == expected.previous_model
+    assert state.reference_context == expected.reference_context
+    assert state.world_state == expected.world_state
+    assert state.token_usage == expected.token_usage
+    assert state.session == expected.session
+    assert [(None if turn.derived else turn.id, turn.status, turn.offset, turn.path) for turn in state.turns] == [
+        (turn.id, turn.status, turn.place.offset, str(family.paths[turn.place.segment]))
+        for turn in expected.standing_turns
+    ]
+    assert [damage for damage in state.damage if damage.kind == "base"] == []
+    newest = len(family.files) - 1
+    entries = rollout.explain(path, home=family.home, limits=limits)
+    assert [(str(family.paths[part.segment]), part.offset, part.status) for part in expected.parts] == [
+        (entry.path, entry.offset, entry.status) for entry in entries
+    ]
+    assert [part.segment != newest for part in expected.parts] == [entry.inherited is not None for entry in entries]
+
+
+chunks = st.builds(
+    lambda first, later: Limits(first_chunk_bytes=first, chunk_bytes=later), st.integers(1, 500), st.integers(1, 500)
+)
+members = st.tuples(
+    st.one_of(logs.well_formed_lines(2), logs.any_lines(8)), st.integers(0, 100), st.booleans(), st.booleans()
+)
+
+
+@settings(max_examples=80)
+@given(st.lists(members, min_size=2, max_size=5), st.booleans(), chunks)
+def test_a_chain_of_forks_and_reverts_is_read_as_one_log(
+    chain: list[tuple[list[bytes], int, bool, bool]], ordinals: bool, limits: Limits
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        family, ordinal, thread = Family(Path(folder)), 0, 0
+        base: dict[str, Any] = {}
+        for n, (lines, cut, reverts, sealed) in enumerate(chain):
+            is_revert = reverts and n > 0
+            thread = thread if is_revert else n
+            whole = [b.session_meta(THREADS[thread], **base), *filter(is_own, lines)]
+            whole = numbered(whole, ordinal) if ordinals else whole
+            family.add(b.log(*whole), THREADS[thread], PARTS[n] if is_revert else None, sealed=sealed, day=1 + n)
+            kept = 1 + cut % len(whole)
+            ordinal += kept
+            family.ends.append(len(b.log(*whole[:kept])))
+            base = {"history_base": base_of(THREADS[thread], family.ends[-1], ordinal if ordinals else None)}
+        family.ends.pop()
+        assert_same(family, limits)
+
+
+# One base
+
+
+def turn(n: int) -> list[bytes]:
+    return [
+        b.started(f"t{n}"),
+        b.context(f"t{n}", f"m{n}"),
+        b.user(f"q{n}"),
+        b.assistant(f"a{n}"),
+        b.completed(f"t{n}"),
+    ]
+
+
+SOURCE = [b.session_meta(THREADS[0]), *turn(1), *turn(2)]
+UP_TO_1 = len(b.log(*SOURCE[:6]))
+
+
+def fork(home: Path, base: object, *lines: bytes, source: bytes | None = None) -> Path:
+    """A fork of a source of two turns, after the first of them."""
+    family = Family(home)
+    if source is not None:
+        family.add(source, THREADS[0])
+    return family.add(b.log(b.session_meta(THREADS[1], history_base=base), *lines), THREADS[1])
+
+
+def texts(state: rollout.State) -> list[str]:
+    return [item["content"][0]["text"] for item in state.history]
+
+
+def test_a_fork_goes_on_from_the_bytes_of_its_source_that_it_names(tmp_path: Path) -> None:
+    path = fork(tmp_path, base_of(THREADS[0], UP_TO_1), *turn(3), source=b.log(*SOURCE))
+    state = rollout.reconstruct(path)
+    assert texts(state) == ["q1", "a1", "q3", "a3"]
+    assert [turn.id for turn in state.turns] == ["t1", "t3"]
+    assert state.session is not None
+    assert state.session["id"] == THREADS[1]
+    assert state.damage == ()
+    assert rollout.verify(path).ok
+
+
+def test_a_rollback_in_a_fork_reaches_into_its_base(tmp_path: Path) -> None:
+    path = fork(tmp_path, base_of(THREADS[0], UP_TO_1), b.rolled_back(1), source=b.log(*SOURCE))
+    assert texts(rollout.reconstruct(path)) == []
+    lines = list(rollout.explain(path))
+    assert {line.status for line in lines if line.inherited} == {"metadata", "event", "rolled_back"}
+    assert {(line.by, line.by_inherited) for line in lines if line.status == "rolled_back"} == {(2, None)}
+
+
+def test_what_a_fork_does_not_name_of_its_source_is_never_read(tmp_path: Path) -> None:
+    source = b.log(*SOURCE[:6]) + b"%% garbage\n" * 3 + b.log(*turn(9))
+    path = fork(tmp_path, base_of(THREADS[0], UP_TO_1), source=source)
+    assert texts(rollout.reconstruct(path)) == ["q1", "a1"]
+    assert rollout.reconstruct(path).damage == ()
+
+
+def test_a_compaction_in_the_fork_leaves_the_base_unread(tmp_path: Path) -> None:
+    lines = b.started("t3"), b.compacted([b.user_item("s")]), b.context("t3"), b.user("q3")
+    state = rollout.reconstruct(fork(tmp_path, base_of(THREADS[0], UP_TO_1), *lines))
+    assert texts(state) == ["s", "q3"]
+    assert state.damage == ()
+
+
+def test_of_several_files_of_a_thread_the_base_is_the_one_with_the_right_ordinal_there(tmp_path: Path) -> None:
+    family = Family(tmp_path)
+    first = numbered([b.session_meta(THREADS[0]), b.user("first")], 0)
+    second = numbered([b.session_meta(THREADS[0]), b.user("other")], 5)
+    family.add(b.log(*first), THREADS[0])
+    family.add(b.log(*second), THREADS[0], PARTS[0])
+    assert len(b.log(*first)) == len(b.log(*second))
+    for ordinal, text in ((2, "first"), (7, "other")):
+        base = base_of(THREADS[0], len(b.log(*first)), ordinal)
+        path = family.add(b.log(b.session_meta(THREADS[1], history_base=base)), THREADS[1])
+        assert texts(rollout.reconstruct(path, home=tmp_path)) == [text]
+
+
+def test_a_base_is_found_beside_the_file_and_in_the_home_and_among_archived_ones(tmp_path: Path) -> None:
+    source, base = b.log(*SOURCE), base_of(THREADS[0], UP_TO_1)
+    name = f"rollout-2026-03-20T10-00-00-{THREADS[0]}.jsonl"
+    child = tmp_path / "child.jsonl"
+    child.write_bytes(b.log(b.session_meta(THREADS[1], history_base=base)))
+    for home in (
+        tmp_path,
+        tmp_path / "home" / "archived_sessions",
+        tmp_path / "home" / "sessions" / "2026" / "1" / "2",
+    ):
+        home.mkdir(parents=True, exist_ok=True)
+        (home / name).write_bytes(source)
+        assert texts(rollout.reconstruct(child, home=tmp_path / "home")) == ["q1", "a1"]
+        (home / name).unlink()
+        assert texts(rollout.reconstruct(child, home=tmp_path / "home")) == []
+
+
+def test_bytes_in_memory_find_their_base_in_the_home_that_is_given(tmp_path: Path) -> None:
+    data = fork(tmp_path, base_of(THREADS[0], UP_TO_1), source=b.log(*SOURCE)).read_bytes()
+    assert texts(rollout.reconstruct(data, home=tmp_path)) == ["q1", "a1"]
+
+
+# Bases that are not there
+
+NUMBERED = numbered(SOURCE, 0)
+END = len(b.log(*NUMBERED[:6]))  # behind the line of ordinal 5
+
+
+def assert_base_is_missing(path: Path, home: Path) -> None:
+    """It is told once, everywhere, and the file's own lines are read."""
+    state = rollout.reconstruct(path, home=home)
+    assert texts(state)[-2:] == ["q3", "a3"]
+    assert [damage.kind for damage in state.damage] == ["base"]
+    report = rollout.verify(path, home=home)
+    assert [damage.kind for damage in report.damage] == ["base"]
+    assert report.damaged_lines == 1
+    assert [damage.kind for damage in rollout.explain(path, home=home).damage] == ["base"]
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        base_of(THREADS[5], END),
+        base_of(THREADS[0], END - 1),
+        base_of(THREADS[0], END + 1),
+        base_of(THREADS[0], 10**9),
+        base_of(THREADS[0], 2**70),
+        base_of(THREADS[0], -1),
+        base_of(THREADS[0], 1.5),
+        base_of(THREADS[0], True),
+        base_of(THREADS[0], None),
+        base_of(THREADS[0], END, 7),
+        base_of(THREADS[0], END, 5),
+        base_of(THREADS[0], END, 2**70),
+        base_of("../../etc/passwd", 10),
+        base_of("", 10),
+        {"thread_id": 7, "end_byte_offset": END},
+        {"thread_id": THREADS[0]},
+        {},
+        [],
+        "x",
+        7,
+        False,
+    ],
+)
+def test_a_base_that_is_not_where_the_file_says_is_damage_and_the_rest_is_read(tmp_path: Path, base: object) -> None:
+    path = fork(tmp_path, base, *turn(3), source=b.log(*NUMBERED))
+    assert_base_is_missing(path, tmp_path)
+    assert texts(rollout.reconstruct(path)) == ["q3", "a3"]
+
+
+def test_the_right_ordinal_is_the_one_behind_the_last_line_of_the_base(tmp_path: Path) -> None:
+    path = fork(tmp_path, base_of(THREADS[0], END, 6), *turn(3), source=b.log(*NUMBERED))
+    assert texts(rollout.reconstruct(path)) == ["q1", "a1", "q3", "a3"]
+
+
+@pytest.mark.parametrize("kind", ["folder", "pipe", "link", "shorter", "empty"])
+def test_what_is_no_file_under_the_name_of_the_base_is_a_missing_base(tmp_path: Path, kind: str) -> None:
+    path = fork(tmp_path, base_of(THREADS[0], UP_TO_1), *turn(3))
+    source = path.parent / f"rollout-2026-03-20T10-00-00-{THREADS[0]}.jsonl"
+    (tmp_path / "elsewhere").write_bytes(b.log(*SOURCE))
+    if kind == "folder":
+        source.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(source)
+    elif kind == "link":
+        source.symlink_to(tmp_path / "elsewhere")
+    elif kind == "shorter":
+        source.write_bytes(b.log(*SOURCE)[:-1000])
+    else:
+        source.touch()
+    assert_base_is_missing(path, tmp_path)
+
+
+def test_a_missing_base_of_a_base_is_told_and_the_rest_is_read(tmp_path: Path) -> None:
+    source = [b.session_meta(THREADS[0], history_base=base_of(THREADS[5], 100)), *turn(1)]
+    path = fork(tmp_path, base_of(THREADS[0], len(b.log(*source))), *turn(3), source=b.log(*source))
+    assert_base_is_missing(path, tmp_path)
+    assert texts(rollout.reconstruct(path)) == ["q1", "a1", "q3", "a3"]
+
+
+def test_a_null_base_is_no_base(tmp_path: Path) -> None:
+    assert rollout.reconstruct(fork(tmp_path, None, *turn(3))).damage == ()
+
+
+# Chains that never end
+
+
+def test_a_file_that_is_its_own_base_is_read_once_and_told(tmp_path: Path) -> None:
+    path = fork(tmp_path, base_of(THREADS[1], 100), *turn(3))
+    path = fork(tmp_path, base_of(THREADS[1], path.stat().st_size), *turn(3))
+    assert b'"end_byte_offset":%d' % path.stat().st_size in path.read_bytes()
+    assert texts(rollout.reconstruct(path)) == ["q3", "a3"]
+    assert_base_is_missing(path, tmp_path)
+
+
+def test_two_files_that_are_each_others_base_are_read_once_and_told(tmp_path: Path) -> None:
+    family = Family(tmp_path)
+    for _ in range(4):
+        sizes = [path.stat().st_size for path in family.paths] or [100, 100]
+        family = Family(tmp_path)
+        for n in (0, 1):
+            base = base_of(THREADS[1 - n], sizes[1 - n])
+            family.add(b.log(b.session_meta(THREADS[n], history_base=base), *turn(3)), THREADS[n])
+    assert all(
+        b":%d," % path.stat().st_size in other for path, other in zip(family.paths, family.files[::-1], strict=True)
+    )
+    assert texts(rollout.reconstruct(family.paths[0])) == ["q3", "a3", "q3", "a3"]
+    assert_base_is_missing(family.paths[0], tmp_path)
+
+
+def test_a_chain_longer_than_the_limit_is_read_up_to_it_and_told(tmp_path: Path) -> None:
+    family, base = Family(tmp_path), dict[str, Any]()
+    for n in range(6):
+        family.add(b.log(b.session_meta(THREADS[n], **base), b.user(f"q{n}")), THREADS[n])
+        base = {"history_base": base_of(THREADS[n], len(family.files[-1]))}
+    state = rollout.reconstruct(family.paths[-1], limits=Limits(lineage_depth=3))
+    assert texts(state) == ["q3", "q4", "q5"]
+    assert [damage.kind for damage in state.damage] == ["base"]
+    assert texts(rollout.reconstruct(family.paths[-1])) == [f"q{n}" for n in range(6)]
