@@ -119,6 +119,14 @@ def crash_states(
             yield tree
 
 
+def crash_state(disk: SimulatedDisk, at: int, choose: Callable[[int], int]) -> dict[str, bytes | None]:
+    """One tree that a crash may leave after the first `at` operations; `choose(n)` is asked for one of n ways."""
+    history = _History(disk.start, 0)
+    for op in disk.ops[:at]:
+        history.take(op)
+    return history.image(choose).tree()
+
+
 class _FileHistory:
     """What is on the disk of a file for sure, and what was done to it since its last sync."""
 
@@ -152,6 +160,19 @@ class _FileHistory:
                 found[content[:start] + bytes(len(content[start:end])) + content[end:]] = None
         found.pop(self.content, None)
         return [*found, self.content]
+
+    def content_of(self, choose: Callable[[int], int]) -> bytes:
+        """One that a crash may leave; 0 chooses what is there now."""
+        content, done = self.synced, len(self.unsynced) - choose(len(self.unsynced) + 1)
+        for op in self.unsynced[:done]:
+            content = content[: op.size] if op.kind is Kind.TRUNCATE else content + op.data
+        if done < len(self.unsynced) and (data := self.unsynced[done].data):
+            cut = content + data[: choose(len(data) + 1)]
+            content = (cut, cut.ljust(len(content) + len(data), b"\0"), cut.ljust(len(self.content), b"\0"))[choose(3)]
+        for start, end in self.unsafe:
+            if choose(2):
+                content = content[:start] + bytes(len(content[start:end])) + content[end:]
+        return content
 
     def _cuts(self) -> Iterator[bytes]:
         content = self.synced
@@ -212,6 +233,15 @@ class _History:
             options = {node: found if node in shown else found[:1] for node, found in contents.items()}
             for files in _combinations(options, limit, rng):
                 yield Image(files, dirs)
+
+    def image(self, choose: Callable[[int], int]) -> Image:
+        """One possible state; 0 chooses what is there now."""
+        dirs = {node: dict(names) for node, names in self._dirs.items()}
+        for op in self._renamed:
+            if not choose(2):
+                change_names(dirs, op)
+        shown = {node for names in dirs.values() for node in names.values()}
+        return Image({node: file.content_of(choose) for node, file in self._files.items() if node in shown}, dirs)
 
     def _names(self, rng: random.Random) -> Iterator[dict[int, dict[str, int]]]:
         changes = len(self._renamed)

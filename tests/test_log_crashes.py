@@ -1,0 +1,293 @@
+"""Every state that a crash can leave of what is done to logs and to a home: nothing acknowledged is lost or invented.
+
+A workload runs once, with a witness of each log. In every state each log is looked for, and its whole lines counted.
+That it is read and opened, and can be gone on with, is checked in a part of the states, spread evenly; in all of them
+with ROLLOUT_CRASH (`just crash`). ROLLOUT_MUTANTS (`just mutants`) takes the syncs out of all workloads, not of some.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rollout
+from rollout.repair import apply_repair, plan_repair
+from rollout.storage.writer import Durability
+from rollout.testing.crashes import CrashFailure, Explored, explore, mutants
+from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
+from rollout.testing.live import Seen, see
+from rollout.testing.witness import HOME, START, Trial, assistant, message
+from tests import builders as b
+
+CHECKS_ALL = "ROLLOUT_CRASH" in os.environ
+PART = 1 if CHECKS_ALL else 5
+"""One state in so many is checked to the end."""
+CONTEXT = {"model": "m"}
+CALLS = [
+    {"type": "function_call", "name": "f", "arguments": "{}", "call_id": "c"},
+    {"type": "function_call_output", "call_id": "c", "output": "o"},
+]
+Story = Callable[[Trial], None]
+
+
+def append(trial: Trial) -> None:
+    log = trial.create(Durability.RECORD)
+    log.begin(CONTEXT)
+    log.append(CALLS[0])
+    log.append(assistant("a"))
+    log.event("something_new", message="n")
+    log.end()
+
+
+def turn(trial: Trial) -> None:
+    log = trial.create()
+    log.begin(CONTEXT)
+    log.user("q")
+    log.append(assistant("a", "plan"))
+    log.end()
+    log.begin(CONTEXT)
+    log.user("r")
+    log.fail(ValueError())
+
+
+def batch(trial: Trial) -> None:
+    log = trial.create()
+    log.begin()
+    log.append_all([message("user", "q"), *CALLS, assistant("a")])
+    log.commit()
+    log.append_all(CALLS)
+    log.end()
+
+
+def create(trial: Trial) -> None:
+    trial.create()
+    log = trial.create(Durability.NONE)
+    log.begin()
+    log.commit()
+    trial.create()
+
+
+def fork_by_reference(trial: Trial) -> None:
+    log = trial.create()
+    log.begin(CONTEXT)
+    log.user("q")
+    child = log.fork()
+    child.commit()
+    child.record(assistant("a"))
+    grandchild = child.fork()
+    log.end()
+    grandchild.begin()
+    grandchild.user("r")
+    grandchild.end()
+
+
+def fork_as_a_copy(trial: Trial) -> None:
+    log = trial.create()
+    log.begin(CONTEXT)
+    log.append_all([message("user", "q"), assistant("a")])
+    child = log.fork(copy=True)
+    child.begin()
+    child.user("r")
+    child.end()
+
+
+def rollback(trial: Trial) -> None:
+    log = trial.create()
+    for text in "qr":
+        log.begin(CONTEXT)
+        log.user(text)
+        log.end()
+    log.rollback(1)
+    log.rollback(1)
+
+
+def compaction(trial: Trial) -> None:
+    log = trial.create()
+    log.begin(CONTEXT)
+    log.user("q")
+    log.compact_in_turn([message("user", "s")], CONTEXT)
+    log.end()
+    log.compact([message("user", "t")])
+    log.rollback(1)
+
+
+def die_in_a_turn_and_go_on(trial: Trial) -> None:
+    log = trial.create()
+    log.begin(CONTEXT)
+    log.user("q")
+    trial.kill()
+    log.reopen()
+    log.begin()
+    log.user("r")
+    log.close()
+
+
+STORIES: list[Story] = [
+    *(append, turn, batch, create, fork_by_reference, fork_as_a_copy, rollback, compaction),
+    die_in_a_turn_and_go_on,
+]
+
+
+def run(story: Story, faults: Sequence[Fault] = (), part: int = PART) -> tuple[Explored, int]:
+    """What was explored, and how many of the states were checked. CrashFailure."""
+    trials: list[Trial] = []
+    checked = 0
+
+    def workload(disk: SimulatedDisk, ack: Callable[[Any], None]) -> None:
+        trials.append(Trial(disk, ack))
+        story(trials[0])
+
+    def check(state: SimulatedDisk, acked: list[tuple[int, int]]) -> None:
+        nonlocal checked
+        left = trials[0].after(state, dict(acked))
+        if is_chosen(state, part):
+            checked += 1
+            check_trial(left)
+
+    return explore(workload, check, start=START, faults=faults, limit=300), checked
+
+
+def is_chosen(state: SimulatedDisk, part: int) -> bool:
+    return zlib.crc32(repr(state.tree()).encode()) % part == 0
+
+
+def check_trial(trial: Trial) -> None:
+    """Each log is read as what was written, opens, and can be gone on with."""
+    for witness in trial.witnesses:
+        witness.check()
+    for witness in trial.witnesses:
+        witness.reopen()
+        assert witness.live.open_turn is None
+        witness.begin(CONTEXT)
+        witness.user("more")
+        witness.close()
+    for witness in trial.witnesses:
+        witness.check()
+
+
+def name_fault(value: object) -> str:
+    if isinstance(value, Fault) and value.kind is not None:
+        return f"{value.effect.value} {value.kind.value} {value.nth}"
+    return getattr(value, "__name__", repr(value))
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_no_crash_loses_or_invents_anything_of_a_log(story: Story) -> None:
+    explored, checked = run(story)
+    assert explored.states > 500
+    assert checked * (PART + 2) > explored.states
+
+
+DAY = f"{HOME}/sessions/2026/03/20"
+PATH = f"{DAY}/rollout-2026-03-20T10-00-00-{b.THREAD}.jsonl"
+WHOLE = [b.session_meta(), b.started("t"), b.context("t"), b.user("q"), b.assistant("a"), b.completed("t")]
+DAMAGED = b.log(*WHOLE[:4], b'{"timestamp":"2026', WHOLE[4][:30] + WHOLE[4], WHOLE[5]) + b'{"tor'
+
+
+def repair(disk: SimulatedDisk, ack: Callable[[Any], None]) -> None:
+    plan = plan_repair(Path(PATH), home=HOME, fs=disk)
+    apply_repair(plan, fs=disk)
+    ack("repaired")
+
+
+def seen_in(disk: SimulatedDisk) -> Seen:
+    return see(rollout.Store(HOME, fs=disk).open(Path(PATH), "read").resume_state())
+
+
+def check_repaired(state: SimulatedDisk, acked: list[Any]) -> None:
+    """The file says the same at any time, every byte of it is in it or beside it, and it can be gone on with."""
+    tree = state.tree()
+    mended = tree[PATH] == b.log(*WHOLE)
+    assert mended or not acked
+    places = [found for found in tree.values() if found is not None]
+    assert any(found.startswith(DAMAGED[:-5]) for found in places)
+    assert any(found.endswith(DAMAGED[-5:]) for found in places)
+    if mended:
+        moved = b'{"offset":%d,"base64":"' % DAMAGED.index(b'{"timestamp":"2026\n')
+        assert tree[f"{PATH}.backup-1"] == DAMAGED[:-5]
+        assert (tree[f"{PATH}.damaged-1"] or b"").startswith(moved)
+    if not is_chosen(state, PART * 4):
+        return
+    before = seen_in(state)
+    assert before == seen_in(SimulatedDisk({PATH: DAMAGED}))
+    repair(state, lambda _: None)
+    assert state.tree()[PATH] == b.log(*WHOLE)
+    with rollout.Store(HOME, fs=state).open(Path(PATH)) as log, log.turn() as going_on:
+        going_on.user("more")
+    assert [*before["history"], b.user_item("more")] == seen_in(state)["history"]
+
+
+def test_no_crash_in_a_repair_changes_what_a_file_says() -> None:
+    explored = explore(repair, check_repaired, start={PATH: DAMAGED}, limit=20)
+    assert explored.states > 5000
+
+
+DIRS = 5
+"""Directories from a log up to the home: the writer syncs them all."""
+MUTATED = STORIES if "ROLLOUT_MUTANTS" in os.environ else [append, batch]
+
+
+def faults_of(story: Story) -> list[Fault]:
+    return mutants(lambda disk, ack: story(Trial(disk, ack)), start=START)
+
+
+def why_harmless(story: Story, fault: Fault) -> str | None:
+    """Why nothing can be lost without this sync; None where something is."""
+    if fault.kind is Kind.SYNC_DIR and fault.nth >= DIRS and fault.nth % DIRS:
+        return "the folders above the day came on the disk with the first log"
+    return HARMLESS.get((story, fault.effect, fault.kind, fault.nth))
+
+
+CLOSED = "before the log is open, the end of the turn that was left open is synced too"
+NAMED = "the name came on the disk when the log was made"
+COPIED = "a copy needs nothing of its source"
+WHOLE_COPY = "a copy is synced before it has its name, and no line is new since"
+EMPTY = "the fork has a name then, but no line that refers to its source"
+HARMLESS: dict[tuple[Story, Effect, Kind | None, int], str] = {
+    (die_in_a_turn_and_go_on, Effect.DROP, Kind.SYNC, 1): CLOSED,
+    (die_in_a_turn_and_go_on, Effect.DROP, Kind.SYNC_DIR, DIRS): NAMED,
+    (fork_as_a_copy, Effect.DROP, Kind.SYNC, 1): COPIED,
+    (fork_as_a_copy, Effect.DELAY, Kind.SYNC, 1): COPIED,
+    (fork_as_a_copy, Effect.DROP, Kind.SYNC, 3): WHOLE_COPY,
+    (fork_by_reference, Effect.DELAY, Kind.SYNC, 1): EMPTY,
+    (fork_by_reference, Effect.DELAY, Kind.SYNC, 3): EMPTY,
+}
+
+
+@pytest.mark.parametrize(
+    ("story", "fault"), [(story, fault) for story in MUTATED for fault in faults_of(story)], ids=name_fault
+)
+def test_each_sync_of_a_log_is_needed(story: Story, fault: Fault) -> None:
+    if why_harmless(story, fault) is not None:
+        assert run(story, [fault], PART * 4)[0].states > 500
+        return
+    with pytest.raises(CrashFailure):
+        run(story, [fault], PART * 4)
+
+
+REPLACED = "the mended file takes the place of this one, or the repair is made again"
+LATER = "it comes before the rename that shows the file still"
+HARMLESS_IN_REPAIR = {
+    (Kind.SYNC, 1, Effect.DROP): REPLACED,
+    (Kind.SYNC, 1, Effect.DELAY): REPLACED,
+    **{(Kind.SYNC, nth, Effect.DELAY): LATER for nth in (2, 3, 4)},
+}
+
+
+REPAIR_FAULTS = [
+    fault for fault in mutants(repair, start={PATH: DAMAGED}) if fault.nth == 0 or "ROLLOUT_MUTANTS" in os.environ
+]
+
+
+@pytest.mark.parametrize("fault", REPAIR_FAULTS, ids=name_fault)
+def test_each_sync_of_a_repair_is_needed(fault: Fault) -> None:
+    if (fault.kind, fault.nth, fault.effect) in HARMLESS_IN_REPAIR:
+        explore(repair, check_repaired, start={PATH: DAMAGED}, limit=20, faults=[fault])
+        return
+    with pytest.raises(CrashFailure):
+        explore(repair, check_repaired, start={PATH: DAMAGED}, limit=20, faults=[fault])
