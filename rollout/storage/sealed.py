@@ -3,8 +3,8 @@
 A sealed file is one or more Zstandard frames (RFC 8878). Where the frames tell their content size, only the frames that
 are needed are unpacked, at most two at a time. The frames are found by the seek table at the end (the seekable format
 of the Zstandard project: a skippable frame) or, without one, by walking over the block headers, which reads a few bytes
-for each 128 KiB of text. A frame that does not tell its size, or is larger than `limits.frame_bytes`, is unpacked into a
-temporary file first.
+for each 128 KiB of text. A frame that does not tell its size, or is larger than `limits.frame_bytes`, goes through a
+temporary file.
 
 A frame that is damaged inside, with its text size known, reads as so many NUL bytes (which are never part of a record),
 so that the frames around it are read; of a frame that is cut off, the text before the cut is read. Both are reported.
