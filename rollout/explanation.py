@@ -62,26 +62,24 @@ class Explanation:
             span.turn_id or ids.derived_turn_id(self._segments[segment][0], span.opening.offset)
             for span, segment in self._verdicts.turns
         ]
+        shown, above, turn, inherited, path = None, 0, None, None, self._segments[0][1]
         for stay, offset, newlines, status, by in self._verdicts:
-            segment = stay.segment
-            yield Explained(
-                self._line(segment, newlines),
-                offset,
-                status,
-                turns[stay.turn] if stay.turn >= 0 else None,
-                None if by is None else self._line(by[0], by[2]),
-                None if by is None else by[1],
-                None if by is None or by[0] == 0 else self._segments[by[0]][0],
-                stay.reason,
-                self._segments[segment][0] if segment > 0 else None,
-                self._segments[segment][1],
-            )
+            if stay is not shown:  # neighbouring lines share most of what there is to say
+                shown, above = stay, (self._counts[stay.segment] or 0) + 1
+                turn = turns[stay.turn] if stay.turn >= 0 else None
+                thread, path = self._segments[stay.segment]
+                inherited = thread if stay.segment > 0 else None
+            line = above - newlines
+            if by is None:
+                yield Explained(line, offset, status, turn, None, None, None, stay.reason, inherited, path)
+            else:
+                at, by_offset, by_newlines = by
+                by_thread = self._segments[at][0] if at > 0 else None
+                by_line = (self._counts[at] or 0) - by_newlines + 1
+                yield Explained(line, offset, status, turn, by_line, by_offset, by_thread, None, inherited, path)
         line, path = (self._counts[0] or 0) + 1, self._segments[0][1]
         for k, offset in enumerate(self._hidden):
             yield Explained(line + k, offset, "damaged", None, None, None, None, _CUT_SHORT, None, path)
-
-    def _line(self, segment: int, newlines: int) -> int:
-        return (self._counts[segment] or 0) - newlines + 1
 
 
 _CUT_SHORT = "part of a batch of lines that a crash has cut short"

@@ -17,7 +17,7 @@ from typing import Any
 from rollout import encoding, ids
 from rollout.core.reconstruct import Reconstruction
 from rollout.encoding import AnyItem, Part
-from rollout.errors import Closed, NotFound, Poisoned, RolloutError, UsageError
+from rollout.errors import Closed, NotFound, Poisoned, RolloutError, UsageError, WriteError
 from rollout.recorder import Ports, Recorder
 from rollout.state import State
 from rollout.storage import fork as forks
@@ -181,6 +181,8 @@ class Rollout:
         point, ending = self._point(at, before)
         if self._writable is not None and self._writable.writer.durable_end < point.offset and point.path == self.path:
             self._writable.writer.commit()  # a fork is never on the disk before the bytes that it needs
+        if self._writable is None and not copy:
+            self._sync_source(point)  # who writes it, or has died writing it, may not have done so
         thread, created = self._ports.new_id(), self._ports.clock()
         path = new_path(self._ports, thread, beside=self.path)
         if copy:
@@ -202,6 +204,18 @@ class Rollout:
         with self._origin(point.path, point.offset).opened() as lineage:
             forks.write_copy(self._ports.fs, path, head, forks.whole(lineage))
         return open_log(path, self._ports, self.durability, closes_turn=False)
+
+    def _sync_source(self, point: Point) -> None:
+        try:
+            file = self._ports.fs.open_append(point.path)
+            try:
+                file.sync()
+            finally:
+                file.close()
+            self._ports.fs.sync_dir(point.path.parent)
+        except OSError as error:
+            why = f"its source cannot be put on the disk: {error.strerror}"
+            raise WriteError(why, path=point.path, remedy="fork it with copy=True") from error
 
     def _check_still_there(self, point: Point, child: Rollout) -> None:
         """The lock keeps a log from being deleted meanwhile; one that is only read may have been."""

@@ -18,7 +18,8 @@ import pytest
 import rollout
 from rollout.repair import apply_repair, plan_repair
 from rollout.storage.writer import Durability
-from rollout.testing.crashes import CrashFailure, Explored, explore, mutants
+from rollout.store import Store
+from rollout.testing.crashes import CrashFailure, Explored, crash_states, explore, mutants
 from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
 from rollout.testing.live import Seen, see
 from rollout.testing.witness import HOME, START, Trial, assistant, message
@@ -291,3 +292,21 @@ def test_each_sync_of_a_repair_is_needed(fault: Fault) -> None:
         return
     with pytest.raises(CrashFailure):
         explore(repair, check_repaired, start={PATH: DAMAGED}, limit=20, faults=[fault])
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_fork_that_a_reader_takes_is_never_on_the_disk_before_what_it_refers_to(dies: bool) -> None:
+    trial = Trial(SimulatedDisk(START))
+    source = trial.create()
+    source.begin({"model": "m"})
+    source.user("q")  # in an open turn: nobody has asked for it to be on the disk
+    if dies:
+        trial.kill()
+    child = trial.new_store().open(source.path, "read").fork()
+    child.turn({"model": "m"}).__enter__()
+    child.commit()
+    trees = list(crash_states(trial.disk))
+    assert trees
+    for tree in trees:
+        state = Store(HOME, fs=SimulatedDisk(tree)).open(child.path, "read").resume_state()
+        assert message("user", "q") in list(state.history)

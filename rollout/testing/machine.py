@@ -275,9 +275,7 @@ class SessionMachine(RuleBasedStateMachine):
     @fork_step(is_any)
     def fork_from_a_reader(self, data: Data) -> None:
         witness = self.pick(data, is_any)
-        is_safe = any(ack[1:] == (witness.number, len(witness.moments) - 1) for ack in self.acks)
-        # only a writer can put on the disk what a fork is to refer to
-        copy = not is_safe or data.draw(st.booleans(), label="copy")
+        copy = data.draw(st.booleans(), label="copy")
         reader = self.trial.new_store().open(witness.path, "read")
         self.touched.append(witness.fork(copy=copy, source=reader))
 
