@@ -23,7 +23,8 @@ from rollout.state import State
 from rollout.storage import fork as forks
 from rollout.storage import home as homes
 from rollout.storage.ending import Ending, LeftOpen, ending_of
-from rollout.storage.fork import LogOrigin, Point
+from rollout.storage.fork import Point
+from rollout.storage.origin import Origin
 from rollout.storage.recovery import Plan
 from rollout.storage.sealed import SealedSource
 from rollout.storage.source import holds_record, open_path
@@ -273,14 +274,14 @@ class Rollout:
         own = {"id": thread, "forked_from_id": self.id, "timestamp": encoding.timestamp(created)}
         return Part("session_meta", encoding.encode({**own, **theirs, **more}))
 
-    def _origin(self, path: Path, size: int | None) -> LogOrigin:
+    def _origin(self, path: Path, size: int | None) -> Origin:
         return origin_of(path, self._ports, size)
 
 
-def origin_of(path: Path, ports: Ports, size: int | None = None) -> LogOrigin:
+def origin_of(path: Path, ports: Ports, size: int | None = None) -> Origin:
     """The first `size` bytes of a log, and its bases in its home."""
     home = ports.home or homes.home_of(path) or homes.default_home()
-    return LogOrigin(None, path, home, size=size, fs=ports.fs)
+    return Origin(None, path, home, size=size, fs=ports.fs)
 
 
 def new_path(ports: Ports, thread: str, *, beside: Path | None = None) -> Path:

@@ -237,7 +237,6 @@ def _fingerprint(fs: FileSystem, plan: RepairPlan, at: Path) -> dict[str, object
 class _Through(Origin):
     """The file that stands `at` some place of `fs`, read as if it stood at `path`."""
 
-    fs: FileSystem = REAL
     at: Path = Path()
 
     @contextlib.contextmanager

@@ -10,6 +10,7 @@ import msgspec
 from rollout.core import records as r
 from rollout.core.gather import Gatherer
 from rollout.record import BLANK, Record, read_records
+from rollout.storage.ending import ordinal_of
 from rollout.storage.origin import Origin
 
 _MOST_NOTES = 10_000
@@ -42,10 +43,6 @@ class Report:
     @property
     def ok(self) -> bool:
         return not self.damage
-
-
-class _Ordinal(msgspec.Struct):
-    ordinal: int | None = None
 
 
 class _TurnId(msgspec.Struct):
@@ -115,10 +112,7 @@ class _Examiner:
             self._turn_ids.add(turn_id)
 
     def _see_ordinal(self, record: Record) -> None:
-        try:
-            ordinal = msgspec.json.decode(record.data, type=_Ordinal).ordinal
-        except msgspec.ValidationError:
-            return
+        ordinal = ordinal_of(record.data)
         if ordinal is None:
             return
         if self._ordinal is not None and ordinal != self._ordinal + 1:

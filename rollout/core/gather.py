@@ -17,6 +17,7 @@ from msgspec import UNSET, Raw, UnsetType
 from rollout.core import records as r
 from rollout.core.codec import text_of
 from rollout.core.context import is_contextual, texts_of
+from rollout.core.plans import plan_of
 from rollout.core.turns import Kind, Mark
 from rollout.limits import DEFAULT, TURN_TEXT_CHARACTERS, Limits
 
@@ -44,7 +45,6 @@ _world = msgspec.json.Decoder(_Line[_State])
 _token_count = msgspec.json.Decoder(_Line[r.TokenCount])
 _token_usage = msgspec.json.Decoder(_Line[r.TokenUsage])
 _compacted_usage = msgspec.json.Decoder(_Line[_Usage])
-_completed = msgspec.json.Decoder(_Line[r.ItemCompleted])
 _stamp = msgspec.json.Decoder(r.Stamp)
 _payload = msgspec.json.Decoder(_Line[Raw])
 
@@ -257,11 +257,10 @@ class Gatherer:
                     if info is not None:
                         self._take_usage(info.total_token_usage)
         elif type == "item_completed":
-            if b'"Plan"' in data:  # most are of another kind
-                item = _completed.decode(data).payload.item
-                if item is not None and item.type == "Plan" and item.text is not None:
-                    mark = self._mark(Kind.OTHER, offset, len(data))
-                    mark.key, mark.text = PLAN, item.text
+            plan = plan_of(data)
+            if plan is not None:
+                mark = self._mark(Kind.OTHER, offset, len(data))
+                mark.key, mark.text = PLAN, plan
         elif type == "thread_rolled_back":
             number = _count.decode(data).payload.num_turns
             self._take_count(Kind.ROLLED_BACK, offset, data, number, "num_turns")

@@ -79,12 +79,6 @@ class Compacted(msgspec.Struct, frozen=True, gc=False):
     message: Raw | UnsetType = UNSET
 
 
-class CompactedUsage(msgspec.Struct, frozen=True, gc=False):
-    """compacted, as far as token totals go."""
-
-    latest_token_usage_record: Raw | UnsetType = UNSET
-
-
 class Count(msgspec.Struct, frozen=True, gc=False):
     """thread_rolled_back (num_turns) and items_removed (num_items)."""
 
@@ -115,19 +109,6 @@ class TokenUsage(msgspec.Struct, frozen=True, gc=False):
     """token_usage_record."""
 
     thread_token_usage: Raw | UnsetType = UNSET
-
-
-class CompletedItem(msgspec.Struct, frozen=True, gc=False):
-    """The item of an item_completed event, as far as plans go."""
-
-    type: str | None = None
-    text: str | None = None
-
-
-class ItemCompleted(msgspec.Struct, frozen=True, gc=False):
-    """item_completed."""
-
-    item: CompletedItem | None = None
 
 
 class Agent(msgspec.Struct, frozen=True, gc=False):

@@ -34,7 +34,6 @@ class SeenTurn:
     user: str | None
     """How the first user's text begins."""
     plans: tuple[str, ...]
-    undone_by: tuple[int, int, int] | None
 
 
 class TurnCollector:
@@ -70,7 +69,7 @@ def _see_turn(span: Span, marks: Sequence[Mark]) -> SeenTurn:
     user = next((m for m in marks if m.kind is Kind.BOUNDARY and (m.stands or not stands)), None)
     contexts = [m for m in marks if m.kind is Kind.CONTEXT and span.fits(m.key) and (m.stands or not stands)]
     last = span.last or span.opening
-    opening, undone = marks[0], span.opening.undone_by
+    opening = marks[0]
     return SeenTurn(
         turn_id=span.turn_id,
         boundary_offset=span.opening.offset,
@@ -85,7 +84,6 @@ def _see_turn(span: Span, marks: Sequence[Mark]) -> SeenTurn:
         item_count=sum(m.number if m.kind is Kind.ITEMS else 1 for m in items),
         user=None if user is None else user.text,
         plans=tuple(m.text or "" for m in marks if m.key == PLAN and m.kind is Kind.OTHER and (m.stands or not stands)),
-        undone_by=None if undone is None else (undone.segment, undone.offset, undone.newlines),
     )
 
 

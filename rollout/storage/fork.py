@@ -32,7 +32,7 @@ from rollout.storage.ending import (
     records_in,
     turn_id_of,
 )
-from rollout.storage.fs import REAL, FileSystem
+from rollout.storage.fs import FileSystem
 from rollout.storage.origin import Origin
 from rollout.storage.sealed import SealedSource
 from rollout.storage.source import Lineage, Opened, holds_record, open_path
@@ -40,24 +40,6 @@ from rollout.storage.source import Lineage, Opened, holds_record, open_path
 BLOCK_BYTES = DEFAULT.chunk_bytes
 _MARK_SIGN = b',"batch":['
 _raw_keys = msgspec.json.Decoder(dict[str, Raw])
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class LogOrigin(Origin):
-    """An origin that is read through a file-system port."""
-
-    fs: FileSystem = REAL
-
-    @contextlib.contextmanager
-    def opened(self) -> Iterator[Lineage]:
-        """As of any origin."""
-        assert self.path is not None
-        first = open_path(self.path, fs=self.fs, limits=self.limits)
-        lineage = Lineage(first, home=self.home, fs=self.fs, limits=self.limits, end=self.size)
-        try:
-            yield lineage
-        finally:
-            lineage.close()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -271,7 +253,7 @@ def _base_thread(child: Path) -> object:
 
 
 def _base_path(child: Path, home: Path) -> Path | None:
-    with contextlib.suppress(OSError, SourceError), LogOrigin(None, child, home).opened() as lineage:
+    with contextlib.suppress(OSError, SourceError), Origin(None, child, home).opened() as lineage:
         for i, segment in enumerate(lineage):
             if i == 1:
                 return _path_of(segment).absolute()

@@ -16,6 +16,7 @@ from typing import TypeAlias
 from rollout.errors import NotFound, UsageError
 from rollout.limits import DEFAULT, Limits
 from rollout.storage import home as homes
+from rollout.storage.fs import REAL, FileSystem
 from rollout.storage.source import Lineage, open_bytes, open_path
 
 AnySource: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | int"
@@ -31,6 +32,7 @@ class Origin:
     home: Path | None
     limits: Limits = DEFAULT
     size: int | None = None
+    fs: FileSystem = REAL
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[Lineage]:
@@ -38,8 +40,8 @@ class Origin:
         if self.path is None:
             first = open_bytes(self.data or b"", limits=self.limits)
         else:
-            first = open_path(self.path, limits=self.limits)
-        lineage = Lineage(first, home=self.home, limits=self.limits, end=self.size)
+            first = open_path(self.path, fs=self.fs, limits=self.limits)
+        lineage = Lineage(first, home=self.home, fs=self.fs, limits=self.limits, end=self.size)
         try:
             yield lineage
         finally:
