@@ -8,15 +8,16 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import contextvars
 import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, TypeAlias, TypeVar
 
+from rollout.core.labels import Label
 from rollout.encoding import AnyItem
 from rollout.recorder import Recorder
-from rollout.turn import KEEP, OpenTurn
+from rollout.turn import KEEP, OpenTurn, Tags
 
 T = TypeVar("T")
 
@@ -36,21 +37,54 @@ class AsyncTurn:
         self._turn = turn
         self._lane = _Lane(recorder)
 
-    async def user(self, text: str, images: Iterable[str] = (), *, expected_end: int | None = None) -> int:
+    @property
+    def label(self) -> Label:
+        """See `OpenTurn.label`."""
+        return self._turn.label
+
+    async def user(
+        self,
+        text: str,
+        images: Iterable[str] = (),
+        *,
+        expected_end: int | None = None,
+        session_id: str | None = None,
+        tags: Tags = None,
+    ) -> int:
         """See `OpenTurn.user`."""
-        return await self._run(self._turn.user, text, images, expected_end=expected_end)
+        call = self._turn.user
+        return await self._run(call, text, images, expected_end=expected_end, session_id=session_id, tags=tags)
 
-    async def append(self, item: AnyItem, *, expected_end: int | None = None) -> int:
+    async def append(
+        self, item: AnyItem, *, expected_end: int | None = None, session_id: str | None = None, tags: Tags = None
+    ) -> int:
         """See `OpenTurn.append`."""
-        return await self._run(self._turn.append, item, expected_end=expected_end)
+        return await self._run(self._turn.append, item, expected_end=expected_end, session_id=session_id, tags=tags)
 
-    async def append_all(self, items: Iterable[AnyItem], *, expected_end: int | None = None) -> int:
+    async def append_all(
+        self,
+        items: Iterable[AnyItem],
+        *,
+        expected_end: int | None = None,
+        session_id: str | None = None,
+        tags: Tags = None,
+    ) -> int:
         """See `OpenTurn.append_all`."""
-        return await self._run(self._turn.append_all, items, expected_end=expected_end)
+        call = self._turn.append_all
+        return await self._run(call, items, expected_end=expected_end, session_id=session_id, tags=tags)
 
-    async def event(self, type: str, /, keys: Mapping[str, Any] | None = None, **more: Any) -> int:
+    async def event(
+        self,
+        type: str,
+        /,
+        keys: Mapping[str, Any] | None = None,
+        *,
+        session_id: str | None = None,
+        tags: Tags = None,
+        **more: Any,
+    ) -> int:
         """See `OpenTurn.event`."""
-        return await self._run(self._turn.event, type, {**(keys or {}), **more})
+        return await self._run(self._turn.event, type, {**(keys or {}), **more}, session_id=session_id, tags=tags)
 
     async def compact(
         self,
@@ -74,19 +108,19 @@ class AsyncTurn:
     async def enter(self) -> None:
         """Begins the turn."""
         try:
-            await self._run(self._turn.__enter__)
+            await self._run(self._turn.begin)
         except BaseException as error:  # cancelled, say, when the turn had begun
             await self._run(self._turn.interrupt, error)
             raise
 
-    async def leave(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    async def leave(self, error: BaseException | None) -> None:
         """Ends the turn."""
-        await self._run(self._turn.__exit__, kind, error, at)
+        await self._run(self._turn.finish, error)
 
     async def _run(self, call: Callable[..., T], *args: Any, **keys: Any) -> T:
-        result: T = await self._lane.run(functools.partial(call, *args, **keys))
+        """In a thread, but in the context of the task: the label in force is that of who calls."""
+        here = contextvars.copy_context()
+        result: T = await self._lane.run(functools.partial(here.run, call, *args, **keys))
         return result
 
 

@@ -1,6 +1,7 @@
 """Records to lines: what may be written, and its one spelling.
 
-A line is `{"timestamp":…,"type":…,"payload":…}` (an `ordinal` before the type where the log has them), compact, UTF-8.
+A line is `{"timestamp":…,"type":…,"payload":…}` (an `ordinal` before the type where the log has them, then the keys of
+a label), compact, UTF-8.
 JSON that is given as bytes is checked and put in as it is. A value is JSON already or it is refused: nothing is turned
 into something else, and no number goes through a float. What is refused raises RecordError before a byte is written.
 """
@@ -125,17 +126,17 @@ def record(type: str, payload: object) -> Part:
     return part
 
 
-def line(part: Part, unix_seconds: float, ordinal: int | None = None) -> bytes:
-    """The line, with its end; `unix_seconds` is its time."""
+def line(part: Part, unix_seconds: float, ordinal: int | None = None, label: bytes = b"") -> bytes:
+    """The line, with its end; `unix_seconds` is its time, `label` the envelope of a Label."""
     kind, payload = part
     if codec.is_too_deep(payload, DEFAULT.depth - 1):
         raise RecordError(f"nested deeper than {DEFAULT.depth}")
     unix_ms = round(unix_seconds * 1000)
     if ordinal is None:
-        made = _beginning(unix_ms, kind) + payload + b"}\n"
+        made = _beginning(unix_ms, kind, label) + payload + b"}\n"
     else:
-        head = b'{"timestamp":"%b","ordinal":%d,"type":%b,"payload":'
-        made = head % (_timestamp(unix_ms).encode(), ordinal, _encode(kind)) + payload + b"}\n"
+        head = b'{"timestamp":"%b","ordinal":%d,%b"type":%b,"payload":'
+        made = head % (_timestamp(unix_ms).encode(), ordinal, label, _encode(kind)) + payload + b"}\n"
     if len(made) > DEFAULT.line_bytes:
         raise RecordError(f"a line of {len(made)} bytes is longer than the limit of {DEFAULT.line_bytes}")
     return made
@@ -147,8 +148,8 @@ def timestamp(unix_seconds: float) -> str:
 
 
 @functools.lru_cache(maxsize=16)  # many records are of one millisecond
-def _beginning(unix_ms: int, kind: str) -> bytes:
-    return b'{"timestamp":"%b","type":%b,"payload":' % (_timestamp(unix_ms).encode(), _encode(kind))
+def _beginning(unix_ms: int, kind: str, label: bytes) -> bytes:
+    return b'{"timestamp":"%b",%b"type":%b,"payload":' % (_timestamp(unix_ms).encode(), label, _encode(kind))
 
 
 @functools.lru_cache(maxsize=4)
@@ -165,7 +166,9 @@ def _check(value: object) -> None:
     if kind is float:
         if not math.isfinite(value):  # type: ignore[arg-type]  # a float, as the line above says
             raise ValueError(f"{value} is no number of JSON")
-    elif isinstance(value, Mapping):
+    elif isinstance(value, dict) or (
+        kind is not list and isinstance(value, Mapping)
+    ):  # the last question is a slow one
         for key, under in value.items():
             if type(key) is not str:
                 raise TypeError(f"a key is {key!r}, not a text")

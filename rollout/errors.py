@@ -4,7 +4,9 @@
     ├── SourceError               a rollout could not be found or read at all
     │   ├── NotFound              no such file, thread, name or position
     │   ├── Ambiguous             a reference fits more than one rollout
-    │   └── NotARollout           a directory, a FIFO, a file of another kind
+    │   ├── NotARollout           a directory, a FIFO, a file of another kind
+    │   ├── NoKey                 it is encrypted, and the key that it names is not there
+    │   └── WrongKey              the key that it names opens none of its lines
     ├── UsageError                an argument that can never be right
     ├── RecordError               a record that may not be written (bad JSON, bad key)
     └── WriteError                a write did not happen, or it is not known whether it did
@@ -61,6 +63,14 @@ class Ambiguous(SourceError):
 
 class NotARollout(SourceError):
     """A directory, a FIFO, a file of another kind."""
+
+
+class NoKey(SourceError):
+    """It is encrypted, and the key that it names is not there."""
+
+
+class WrongKey(SourceError):
+    """The key that it names opens none of its lines."""
 
 
 class UsageError(RolloutError):

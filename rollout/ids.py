@@ -10,13 +10,15 @@ import datetime
 import re
 import threading
 import uuid
-from typing import NewType
+from typing import NamedTuple, NewType
 
 ThreadId = NewType("ThreadId", str)
 TurnId = NewType("TurnId", str)
+SessionId = NewType("SessionId", str)
 
 _NAMESPACE = uuid.UUID("6f1c7d0e-52a8-5b0e-9d3f-2b1f0c9a7e11")
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_ZERO_UUID = str(uuid.UUID(int=0))
 _NAME = re.compile(
     rf"rollout-(?P<time>\d{{4}}-\d\d-\d\dT\d\d-\d\d-\d\d)-(?P<thread>{_UUID})(?:_(?P<part>{_UUID}))?\.jsonl(?P<sealed>\.zst)?"
 )
@@ -62,13 +64,23 @@ def file_name(thread: ThreadId, created: datetime.datetime, *, part: str | None 
     return name
 
 
-class NameParts:
+def is_thread_id(text: str) -> bool:
+    """Whether a text looks like the thread id of a file's name: a UUID in small letters."""
+    return re.fullmatch(_UUID, text) is not None
+
+
+def begins_thread_id(text: str) -> bool:
+    """Whether a thread id could begin with that text."""
+    return bool(text) and re.fullmatch(_UUID, text + _ZERO_UUID[len(text) :]) is not None
+
+
+class NameParts(NamedTuple):
     """What a rollout's file name says: `time` (its text), `thread`, `part` (of a revert, or None), `sealed`."""
 
-    __slots__ = ("part", "sealed", "thread", "time")
-
-    def __init__(self, time: str, thread: ThreadId, part: str | None, sealed: bool) -> None:
-        self.time, self.thread, self.part, self.sealed = time, thread, part, sealed
+    time: str
+    thread: ThreadId
+    part: str | None
+    sealed: bool
 
 
 def parse_file_name(name: str) -> NameParts | None:
@@ -76,4 +88,5 @@ def parse_file_name(name: str) -> NameParts | None:
     found = _NAME.fullmatch(name)
     if found is None:
         return None
-    return NameParts(found["time"], ThreadId(found["thread"]), found["part"], found["sealed"] is not None)
+    time, thread, part, sealed = found.groups()
+    return NameParts(time, ThreadId(thread), part, sealed is not None)

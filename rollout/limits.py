@@ -42,3 +42,17 @@ BYTES_PER_TOKEN = 4
 
 TURN_TEXT_CHARACTERS = 1000
 """How much of a user's text a turn tells of itself."""
+
+NAME_CHARACTERS = 200
+"""Longest name of a thread."""
+
+LABEL_TAGS = 64
+"""How many tags a record can have."""
+TAG_KEY_CHARACTERS = 128
+TAG_VALUE_CHARACTERS = 1024
+
+SEARCH_TEXT_CHARACTERS = 1_000_000
+"""How much of one record's text is searched."""
+QUERY_CHARACTERS = 10_000
+QUERY_WORDS = 100
+SNIPPET_CHARACTERS = 200

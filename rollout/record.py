@@ -12,6 +12,7 @@ from typing import Any
 
 from rollout.core import codec, lines
 from rollout.core import records as r
+from rollout.core.labels import UNLABELLED, Label, label_of
 from rollout.limits import DEFAULT, Limits
 
 DAMAGED = "damaged"
@@ -48,6 +49,21 @@ class Record:
     def payload(self) -> Any:
         """The payload, decoded anew; None for damaged and blank ones."""
         return codec.decode_value(codec.payload_of(self.data)) if self.data else None
+
+    @property
+    def label(self) -> Label:
+        """The session_id and the tags, as far as they are right."""
+        return label_of(self.data) if self.data else UNLABELLED
+
+    @property
+    def session_id(self) -> str | None:
+        """The label's; None where it is unset."""
+        return self.label.session_id
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The label's."""
+        return dict(self.label.tags)
 
     @property
     def value(self) -> Any:

@@ -15,9 +15,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from rollout import encoding, ids
+from rollout import encoding, ids, labelling
+from rollout.core.labels import UNLABELLED, Label
 from rollout.encoding import Part
 from rollout.errors import UsageError
+from rollout.storage import recovery
+from rollout.storage.cipher import Cipher
+from rollout.storage.encrypted import encrypt_line
 from rollout.storage.ending import Ending
 from rollout.storage.fs import REAL, FileSystem
 from rollout.storage.writer import Durability, Writer
@@ -48,9 +52,22 @@ class Ports:
 
 
 class Recorder:
-    """A writer's lines, one record after the other. Safe to use from several threads."""
+    """A writer's lines, one record after the other; `label` is the log's. Safe to use from several threads.
 
-    def __init__(self, writer: Writer, ports: Ports, thread: str, durability: Durability, ending: Ending) -> None:
+    With a `cipher` the log is encrypted; `ending` has a number then.
+    """
+
+    def __init__(
+        self,
+        writer: Writer,
+        ports: Ports,
+        thread: str,
+        durability: Durability,
+        ending: Ending,
+        label: Label = UNLABELLED,
+        cipher: Cipher | None = None,
+    ) -> None:
+        self.label, self._cipher = label, cipher
         self.lock = threading.RLock()
         self.writer, self.ports, self.thread = writer, ports, thread
         self._syncs_records = durability is Durability.RECORD
@@ -62,25 +79,34 @@ class Recorder:
         # The writer itself would sync under our lock: records are synced by `acknowledge` alone.
         writer.durability = Durability.TURN if self._syncs_records else durability
 
-    def write(self, parts: Sequence[Part], *, expected_end: int | None = None, atomic: bool = False) -> int:
+    def write(
+        self, parts: Sequence[Part], label: Label, *, expected_end: int | None = None, atomic: bool = False
+    ) -> int:
         """Appends; the offset behind. RecordError, Conflict: nothing was written. Under `lock`, then `acknowledge`."""
         if self.left_open is not None:
             turn, self.left_open = self.left_open, None
             try:
-                self.write(abort(turn.turn_id), expected_end=expected_end, atomic=True)
+                self.write(abort(turn.turn_id), turn.label or self.label, expected_end=expected_end, atomic=True)
             except BaseException:
                 self.left_open = turn
                 raise
             expected_end = None
-        now, ordinal = self._clock(), self.ordinal
+        now, ordinal, keys = self._clock(), self.ordinal, label.envelope
         if ordinal is None:
-            lines = [encoding.line(part, now) for part in parts]
+            lines = [encoding.line(part, now, None, keys) for part in parts]
         else:
-            lines = [encoding.line(part, now, ordinal + n) for n, part in enumerate(parts, 1)]
+            lines = [encoding.line(part, now, ordinal + n, keys) for n, part in enumerate(parts, 1)]
+        if self._cipher is not None:  # with its mark: that is authenticated too
+            marked = recovery.mark_batch(lines) if atomic else lines
+            lines = [encrypt_line(line, self._cipher, self.thread, now=now) for line in marked]
         end = self.writer.append(lines, expected_end=expected_end, atomic=atomic)
         if ordinal is not None:
             self.ordinal = ordinal + len(parts)
         return end
+
+    def label_here(self, given: Label = UNLABELLED) -> Label:
+        """The label of a record that is `given` one, if it is written from here, not by a turn. UsageError."""
+        return labelling.in_force(self.label, self.open_turn).around(given)
 
     def acknowledge(self) -> None:
         """After every record or run of records, without `lock`: on the disk, if that is asked for."""
@@ -107,7 +133,7 @@ class Recorder:
         """Writes, all or nothing, what may not stand in the middle of a turn, and commits as at the end of one."""
         with self.lock:
             self.refuse_open_turn(what)
-            end = self.write(parts, expected_end=expected_end, atomic=True)
+            end = self.write(parts, self.label_here(), expected_end=expected_end, atomic=True)
         self.writer.end_turn()
         return end
 

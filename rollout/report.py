@@ -9,6 +9,7 @@ import msgspec
 
 from rollout.core import records as r
 from rollout.core.gather import Gatherer
+from rollout.core.labels import read_label
 from rollout.record import BLANK, Record, read_records
 from rollout.storage.ending import ordinal_of
 from rollout.storage.origin import Origin
@@ -18,7 +19,10 @@ _MOST_NOTES = 10_000
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Note:
-    """Something odd that costs no record: recovered, malformed, doubled, reused_id, ordinal, end or meta (`kind`)."""
+    """Something odd that costs no record.
+
+    `kind` is one of recovered, malformed, doubled, reused_id, ordinal, label, end, meta.
+    """
 
     line: int
     offset: int
@@ -97,6 +101,8 @@ class _Examiner:
         why = self._gather.check(record.data, record.envelope)
         if why is not None:
             self._note(record, "malformed", why, "it has no effect; nothing else is lost")
+        for reason in read_label(record.data)[1]:
+            self._note(record, "label", reason, "it counts as unset; nothing else is lost")
         if record.kind in ("task_started", "turn_started"):
             self._see_turn(record)
         self._see_ordinal(record)

@@ -11,6 +11,7 @@ from typing import Any
 from rollout import ids
 from rollout.core.gather import Gatherer
 from rollout.core.history import History, Item
+from rollout.core.labels import Label
 from rollout.core.prompt import make_prompt
 from rollout.core.reconstruct import Answer, Reconstruction, Segment
 from rollout.core.records import Damage
@@ -46,7 +47,19 @@ class Turn:
     item_count: int
     plans: tuple[str, ...]
     """The plans that the assistant proposed in it (item_completed events), oldest first."""
+    label: Label
+    """That of the record that opened it."""
     _load: Callable[[], History] = dataclasses.field(repr=False, compare=False)
+
+    @property
+    def session_id(self) -> str | None:
+        """The label's; None where it is unset."""
+        return self.label.session_id
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The label's."""
+        return dict(self.label.tags)
 
     @property
     def items(self) -> History:
@@ -168,5 +181,6 @@ def _turn(origin: Origin, seen: SeenTurn, segment: Segment, answer: Answer) -> T
         end_offset=seen.end[1],
         item_count=seen.item_count,
         plans=seen.plans,
+        label=seen.label,
         _load=load,
     )

@@ -3,6 +3,9 @@
 Its end is on the disk when the `with` block is left (unless the durability is NONE). An exception in the block, of
 whatever kind, writes the `<turn_aborted>` message and turn_aborted instead, and goes on. The methods can be called
 from several threads; the `async with` form gives an `AsyncTurn`, which does the same in threads of its own.
+
+A turn has its label from its beginning; it is that of everything that the turn writes on its own. What a method is
+asked to write can have another one (see `labelling`), and what is written along with it has the same.
 """
 
 from __future__ import annotations
@@ -10,19 +13,24 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from rollout import encoding
+from rollout import encoding, labelling
+from rollout.core import labels
 from rollout.core.context import texts_of
+from rollout.core.labels import Label
 from rollout.core.plans import split_plans
 from rollout.encoding import AnyItem, Part
 from rollout.errors import Closed, RecordError, RolloutError, UsageError
+from rollout.labelling import innermost
 from rollout.recorder import Recorder, abort
 
 if TYPE_CHECKING:
     from rollout.async_turn import AsyncTurn
+
+Tags: TypeAlias = "Mapping[str, str] | None"
 
 KEEP = "keep"
 """The context of the turn itself (see `OpenTurn.compact`)."""
@@ -77,12 +85,22 @@ class TurnContext(Mapping[str, Any]):
 
 
 class OpenTurn:
-    """One turn, made by `Rollout.turn`, open inside its `with` block. Offsets that are returned are bytes."""
+    """One turn, made by `Rollout.turn`, open inside its `with` block. Offsets that are returned are bytes.
+
+    `session_id` and `tags` of a method are the label of what it writes, inside of that which is in force there.
+    """
 
     def __init__(
-        self, recorder: Recorder, context: Mapping[str, Any] | None, model_context_window: int | None = None
+        self,
+        recorder: Recorder,
+        context: Mapping[str, Any] | None,
+        model_context_window: int | None,
+        label: Label,
     ) -> None:
         self.id = recorder.ports.new_id()
+        self.label = self._own_label = label
+        """What the turn's own lines have, once it is open."""
+        self._around: labelling.Frame | None = None  # innermost in the block
         self._recorder = recorder
         self._state = "new"  # then "open", then "closed" or, on request, "aborted"
         self._context = None if context is None else _context_part(self.id, context)
@@ -102,20 +120,40 @@ class OpenTurn:
         return f"<{self._state} turn {self.id}>"
 
     def __enter__(self) -> OpenTurn:
+        self.begin()
+        self._begin_labelling()
+        return self
+
+    def begin(self) -> None:
+        """Writes the beginning, as `with` does."""
         try:
             with self._recorder.lock:
                 if self._state != "new":
                     raise UsageError(f"turn {self.id} has been entered before", remedy="make a new one with log.turn()")
                 self._recorder.refuse_open_turn("a turn cannot begin")
-                self._recorder.write([self._started, *([] if self._context is None else [self._context])])
-                self._recorder.open_turn, self._state = self, "open"
+                label = self._recorder.label_here(self._own_label)
+                self._recorder.write([self._started, *([] if self._context is None else [self._context])], label)
+                self._recorder.open_turn, self._state, self.label = self, "open", label
             self._recorder.acknowledge()
         except BaseException as error:
             self.interrupt(error)
             raise
-        return self
+
+    def _begin_labelling(self) -> None:
+        self._around = labelling.enter(self._own_label, self) if self._own_label else labelling.innermost()
+
+    def _end_labelling(self) -> None:
+        if self._around is not None and self._around.turn is self:
+            labelling.leave(self._around)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        try:
+            self.finish(error)
+        finally:
+            self._end_labelling()
+
+    def finish(self, error: BaseException | None) -> None:
+        """Writes the end, as `with` does when it is left, by an exception or without."""
         if error is not None:
             self.interrupt(error)
         elif self._state != "aborted":
@@ -131,40 +169,78 @@ class OpenTurn:
 
         self._awaited = AsyncTurn(self, self._recorder)
         await self._awaited.enter()
+        self._begin_labelling()
         return self._awaited
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
     ) -> None:
-        if self._awaited is not None:
-            await self._awaited.leave(kind, error, at)
+        try:
+            if self._awaited is not None:
+                await self._awaited.leave(error)
+        finally:
+            self._end_labelling()
 
-    def user(self, text: str, images: Iterable[str] = (), *, expected_end: int | None = None) -> int:
+    def user(
+        self,
+        text: str,
+        images: Iterable[str] = (),
+        *,
+        expected_end: int | None = None,
+        session_id: str | None = None,
+        tags: Tags = None,
+    ) -> int:
         """A user's message (the first one, or one that steers the running turn); `images` are URLs, data: too."""
         urls = list(images)
         content = [{"type": "input_text", "text": text}, *({"type": "input_image", "image_url": url} for url in urls)]
         item = Part("response_item", encoding.encode({"type": "message", "role": "user", "content": content}))
         keys = {"message": text, "images": urls, "local_images": [], "text_elements": []}
-        return self._write([item, encoding.event("user_message", keys)], expected_end=expected_end)
+        parts = [item, encoding.event("user_message", keys)]
+        return self._write(parts, self._label_here(session_id, tags), expected_end=expected_end)
 
-    def append(self, item: AnyItem, *, expected_end: int | None = None) -> int:
+    def append(
+        self, item: AnyItem, *, expected_end: int | None = None, session_id: str | None = None, tags: Tags = None
+    ) -> int:
         """One item as the model API has it, as a mapping or as its JSON in bytes; the offset behind it.
 
         An assistant's message gets an agent_message event, each plan in it an item_completed event.
         RecordError, or Conflict if the log does not end at `expected_end`: nothing was written.
         """
         encoded = encoding.encode_item(item)
-        if encoded[2] != "assistant":  # in haste: most are not
-            return self._write((Part("response_item", encoded[0]),), expected_end=expected_end)
-        return self._append([encoded], expected_end, atomic=False)
+        in_haste = session_id is None and tags is None and innermost() is self._around  # most are
+        label = self.label if in_haste else self._label_here(session_id, tags)
+        if encoded[2] != "assistant":  # most are not
+            return self._write((Part("response_item", encoded[0]),), label, expected_end=expected_end)
+        return self._append([encoded], label, expected_end, atomic=False)
 
-    def append_all(self, items: Iterable[AnyItem], *, expected_end: int | None = None) -> int:
+    def append_all(
+        self,
+        items: Iterable[AnyItem],
+        *,
+        expected_end: int | None = None,
+        session_id: str | None = None,
+        tags: Tags = None,
+    ) -> int:
         """Items as one batch: after a crash all of them are there or none is."""
-        return self._append([encoding.encode_item(item) for item in items], expected_end, atomic=True)
+        encoded = [encoding.encode_item(item) for item in items]
+        return self._append(encoded, self._label_here(session_id, tags), expected_end, atomic=True)
 
-    def event(self, type: str, /, keys: Mapping[str, Any] | None = None, **more: Any) -> int:
-        """An event_msg of any type but those that the log writes itself."""
-        return self._write([encoding.record("event_msg", {"type": type, **(keys or {}), **more})])
+    def event(
+        self,
+        type: str,
+        /,
+        keys: Mapping[str, Any] | None = None,
+        *,
+        session_id: str | None = None,
+        tags: Tags = None,
+        **more: Any,
+    ) -> int:
+        """An event_msg of any type but those that the log writes itself.
+
+        `session_id` and `tags` are the label; a key of the payload that is called so goes into `keys`.
+        """
+        part = encoding.record("event_msg", {"type": type, **(keys or {}), **more})
+        return self._write([part], self._label_here(session_id, tags))
 
     def compact(
         self,
@@ -180,7 +256,7 @@ class OpenTurn:
         """
         again = self._context if context is KEEP else _context_part(self.id, context) if context is not None else None
         parts = [compacted(replacement_history, message), *([] if again is None else [again])]
-        return self._write([*parts, encoding.event("context_compacted", {})], atomic=True)
+        return self._write([*parts, encoding.event("context_compacted", {})], self._label_here(), atomic=True)
 
     def abort(self, reason: str = "interrupted") -> None:
         """Ends the turn as interrupted, replaced or review_ended; leaving the block does nothing more then."""
@@ -192,7 +268,14 @@ class OpenTurn:
         """Returns when all that was appended is on the disk: so many bytes from the start."""
         return self._recorder.writer.commit()
 
-    def _append(self, items: Sequence[tuple[bytes, str, str | None]], expected_end: int | None, *, atomic: bool) -> int:
+    def _label_here(self, session_id: str | None = None, tags: Tags = None) -> Label:
+        """The label of what is written from here. UsageError."""
+        label = self.label if innermost() is self._around else labelling.in_turn(self.label, self._around)
+        return label if session_id is None and tags is None else label.around(labels.label(session_id, tags))
+
+    def _append(
+        self, items: Sequence[tuple[bytes, str, str | None]], label: Label, expected_end: int | None, *, atomic: bool
+    ) -> int:
         with self._recorder.lock:
             last, plans = self._last_message, self._plan_count
             parts = []
@@ -204,22 +287,24 @@ class OpenTurn:
                     parts += [self._plan(plan, plans + n) for n, plan in enumerate(found, 1)]
                     plans += len(found)
                 parts.append(Part("response_item", payload))
-            end = self._put(parts, expected_end, atomic)
+            end = self._put(parts, label, expected_end, atomic)
             self._last_message, self._plan_count = last, plans
         self._recorder.acknowledge()
         return end
 
-    def _write(self, parts: Sequence[Part], *, expected_end: int | None = None, atomic: bool = False) -> int:
+    def _write(
+        self, parts: Sequence[Part], label: Label, *, expected_end: int | None = None, atomic: bool = False
+    ) -> int:
         with self._recorder.lock:
-            end = self._put(parts, expected_end, atomic)
+            end = self._put(parts, label, expected_end, atomic)
         self._recorder.acknowledge()
         return end
 
-    def _put(self, parts: Sequence[Part], expected_end: int | None, atomic: bool) -> int:
+    def _put(self, parts: Sequence[Part], label: Label, expected_end: int | None, atomic: bool) -> int:
         if self._recorder.open_turn is not self:
             what = "is not open yet; use it in a with block" if self._state == "new" else "is closed"
             raise Closed(f"turn {self.id} {what}", path=self._recorder.writer.path)
-        return self._recorder.write(parts, expected_end=expected_end, atomic=atomic)
+        return self._recorder.write(parts, label, expected_end=expected_end, atomic=atomic)
 
     def _plan(self, text: str, number: int) -> Part:
         name = f"{self.id}-plan" if number == 1 else f"{self.id}-plan-{number}"
@@ -228,7 +313,7 @@ class OpenTurn:
 
     def _end(self, parts: Sequence[Part], state: str = "closed") -> None:
         with self._recorder.lock:
-            self._put(parts, None, atomic=len(parts) > 1)
+            self._put(parts, self.label, None, atomic=len(parts) > 1)
             self._recorder.open_turn, self._state = None, state
         self._recorder.writer.end_turn()
 

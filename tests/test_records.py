@@ -33,7 +33,7 @@ def kinds(data: bytes) -> list[tuple[int, str, str | None]]:
 # Lossless
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(any_log, limits)
 def test_copying_all_records_gives_back_the_bytes_whatever_they_are(data: bytes, limits: Limits) -> None:
     assert b"".join(record.raw for record in rollout.records(data, limits=limits)) == data

@@ -31,6 +31,12 @@ _NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
 _WINDOW_BYTES = 1 << 16
 ASCII_SPACE = b" \t\r\n\x0b\x0c"
 _BOM = b"\xef\xbb\xbf"
+UNOPENED = b"!crypt:"
+"""How a line begins in the text of an encrypted log that could not be opened; the letter behind it says why."""
+_WHY_UNOPENED = {
+    b"c": "an encrypted line that was changed, or is from another place or another thread",
+    b"p": "no encrypted line, in an encrypted log: torn, changed, or written by somebody without the key",
+}
 
 
 class _Loose(msgspec.Struct, frozen=True, gc=False):
@@ -138,6 +144,9 @@ def _try_piece(line: bytes, begin: int, end: int, depth: int) -> Piece | None:
 
 def decode(data: bytes, depth: int = DEFAULT.depth) -> r.Envelope:
     """The envelope of one record of any shape. Raises NotARecord."""
+    if data.startswith(UNOPENED):
+        why = data[len(UNOPENED) : len(UNOPENED) + 1]
+        raise NotARecord("encrypted", _WHY_UNOPENED.get(why, "not JSON"))
     if not is_utf8(data):
         raise NotARecord("utf8", "invalid UTF-8")
     if is_too_deep(data, depth):

@@ -10,7 +10,7 @@ import dataclasses
 from array import array
 from collections.abc import Iterator, Sequence
 
-from rollout.core.gather import unpack
+from rollout.core.gather import SPOKEN, unpack
 from rollout.core.turns import ITEM_KINDS, Kind, Mark, Span
 
 VISIBLE = "visible"
@@ -22,6 +22,7 @@ EVENT = "event"
 DAMAGED = "damaged"
 BLANK = "blank"
 
+_UNSEEN = (EVENT, METADATA, METADATA)  # by the code of a line, beyond those of items
 _CONTEXT_KINDS = frozenset({Kind.CONTEXT, Kind.WORLD, Kind.COMPACTED})
 
 Place = tuple[int, int, int]
@@ -114,10 +115,10 @@ class Verdicts:
                 status, by = (REMOVED, stay.removed[0][1]) if stay.removed else (stay.status, stay.by)
                 yield stay, stay.offset, stay.newlines, status, by
             elif not stay.removed:
-                statuses = (stay.status, EVENT, METADATA)
+                statuses = (stay.status, stay.status, *_UNSEEN)
                 for k in range(len(refs) - 1, -1, -1):
                     offset, code = unpack(refs[k])
-                    yield stay, offset, stay.newlines + k, statuses[code], None if code else stay.by
+                    yield stay, offset, stay.newlines + k, statuses[code], None if code > SPOKEN else stay.by
             else:
                 yield from reversed(list(_unpack_removed(stay, refs)))
 
@@ -128,8 +129,8 @@ def _unpack_removed(stay: Stay, refs: array[int]) -> Iterator[tuple[Stay, int, i
     taken = 0
     for k, ref in enumerate(refs):
         offset, code = unpack(ref)
-        if code:
-            yield stay, offset, stay.newlines + k, (EVENT, METADATA)[code - 1], None
+        if code > SPOKEN:
+            yield stay, offset, stay.newlines + k, _UNSEEN[code - SPOKEN - 1], None
         elif taken < len(takers):
             yield stay, offset, stay.newlines + k, REMOVED, takers[taken]
             taken += 1

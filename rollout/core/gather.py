@@ -17,6 +17,7 @@ from msgspec import UNSET, Raw, UnsetType
 from rollout.core import records as r
 from rollout.core.codec import text_of
 from rollout.core.context import is_contextual, texts_of
+from rollout.core.labels import label_of
 from rollout.core.plans import plan_of
 from rollout.core.turns import Kind, Mark
 from rollout.limits import DEFAULT, TURN_TEXT_CHARACTERS, Limits
@@ -48,15 +49,17 @@ _compacted_usage = msgspec.json.Decoder(_Line[_Usage])
 _stamp = msgspec.json.Decoder(r.Stamp)
 _payload = msgspec.json.Decoder(_Line[Raw])
 
-ITEM, EVENT, METADATA = range(3)
+ITEM, SPOKEN, EVENT, METADATA, MUTE = range(5)
+"""What a traced line is: a visible item, one that an assistant says, an event, anything else that no model sees, and
+a session_meta, which shows nothing of its turn."""
 PLAN = "plan"
 """The key of the mark of a plan; its text is the plan's."""
 _MOST = 1 << 62  # more turns or items than any log holds
 
 
 def unpack(ref: int) -> tuple[int, int]:
-    """Offset and code of one traced line: 0 a visible item, 1 an event, 2 anything else that no model sees."""
-    return ref >> 2, ref & 3
+    """Offset and code of one traced line."""
+    return ref >> 3, ref & 7
 
 
 class Malformed(Exception):
@@ -135,7 +138,7 @@ class Gatherer:
         if len(self.marks) != before:
             return self.marks[-1].kind is Kind.STARTED
         if self.traces and not self._traced:
-            self.trace(offset, len(data), EVENT if kind == "event_msg" else METADATA)
+            self.trace(offset, len(data), _CODES.get(kind or "", METADATA))
         return False
 
     def close_world(self) -> None:
@@ -180,9 +183,25 @@ class Gatherer:
             top = self._mark(Kind.OTHER, offset, size)
             top.refs = array("Q")
         assert top.refs is not None
-        top.refs.append(offset << 2 | code)
+        top.refs.append(offset << 3 | code)
         self._traced = True
         return top
+
+    def recall(self, mark: Mark) -> None:
+        """A mark that is remembered, older than all before; its lines go on with the run of those before it."""
+        top = self.marks[-1] if self.marks else None
+        if (
+            top is None
+            or top.refs is None
+            or mark.refs is None
+            or top.segment != mark.segment
+            or top.newlines + len(top.refs) != mark.newlines
+        ):
+            self.marks.append(mark)
+            return
+        top.refs.extend(mark.refs)
+        top.number += mark.number
+        top.kind = min(top.kind, mark.kind)  # items among other lines are ITEMS
 
     def _mark(self, kind: Kind, offset: int, size: int) -> Mark:
         mark = Mark(kind, self.seq, self.segment, offset, size, self.newlines)
@@ -208,20 +227,23 @@ class Gatherer:
                 return
         elif type == "agent_message":
             self._take_boundary(data, offset)
+            self.marks[-1].number = 1
             return
-        self._take_plain(data, offset)
+        self._take_plain(data, offset, SPOKEN if role == "assistant" and type == "message" else ITEM)
 
     def _take_boundary(self, data: bytes, offset: int, key: str | None = None) -> None:
         mark = self._mark(Kind.BOUNDARY, offset, len(data))
         mark.key = key
+        if self.wants_turns:
+            mark.label = label_of(data)
         if self._holds():
             mark.data = data
         if self.debt > 0:
             self.debt -= 1
 
-    def _take_plain(self, data: bytes, offset: int) -> None:
+    def _take_plain(self, data: bytes, offset: int, code: int) -> None:
         if self.traces:
-            top = self.trace(offset, len(data), ITEM)
+            top = self.trace(offset, len(data), code)
             top.kind = Kind.ITEMS
             top.number += 1
             return
@@ -249,7 +271,7 @@ class Gatherer:
                 with contextlib.suppress(msgspec.ValidationError):
                     mark.key = text_of(_lifecycle.decode(data).payload.turn_id)
             if self.wants_turns and kind is not Kind.ANNOUNCED:
-                mark.text = text_of(_stamp.decode(data).timestamp)
+                mark.text, mark.label = text_of(_stamp.decode(data).timestamp), label_of(data)
         elif type == "token_count":
             if self.usage is None:
                 with contextlib.suppress(msgspec.ValidationError):
@@ -275,7 +297,7 @@ class Gatherer:
         mute = self._mute[1] if self._mute[0] == newer else 0
         mark = self._mark(kind, offset, len(data))
         mark.number = min(number, _MOST)
-        mark.followed = newer < self.seq - 1 - mute
+        mark.followed = not self.traces and newer < self.seq - 1 - mute
         if kind is Kind.ROLLED_BACK:
             self.debt += mark.number
 
@@ -354,4 +376,5 @@ _KINDS = {
     "token_usage_record": Gatherer._take_token_usage,
     "inter_agent_communication": Gatherer._take_agent,
 }
+_CODES = {"event_msg": EVENT, "session_meta": MUTE}
 _NO_ITEM = frozenset({None, "session_meta", "record_type"})

@@ -1,17 +1,19 @@
 """The model-visible items, undecoded until they are touched.
 
 An entry is the bytes of the line that recorded the item, or (`Raw`) the item's own JSON. Numbers of any length and key
-order survive, as nothing is decoded and encoded again.
+order survive, as nothing is decoded and encoded again. An item that has a line of its own has the label of that;
+one that a compaction put into the history has none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, overload
 
 import msgspec
 from msgspec import UNSET, Raw
 
+from rollout.core import labels
 from rollout.core import records as r
 from rollout.core.codec import decode_value, payload_of, split, text_of
 from rollout.core.context import is_contextual, texts_of
@@ -20,6 +22,13 @@ from rollout.limits import BYTES_PER_TOKEN, LEGACY_COMPACTION_USER_TOKENS
 
 Item: TypeAlias = dict[str, Any]
 Entry: TypeAlias = bytes | Raw
+
+
+class AgentLine(bytes):
+    """A line that tells an instruction from another agent: its item is made of it."""
+
+    __slots__ = ()
+
 
 NO_SUMMARY = "(no summary available)"
 
@@ -62,6 +71,21 @@ class History(Sequence[Item]):
     def __repr__(self) -> str:
         return f"<History of {len(self)} items>"
 
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """Where the items come from: lines, and JSON of items that have no line of their own."""
+        return self._entries
+
+    def label(self, index: int) -> labels.Label:
+        """The label of the record of one item; nothing is set in that of an item that a compaction put here."""
+        entry = self._entries[index]
+        return labels.UNLABELLED if isinstance(entry, Raw) else labels.label_of(entry)
+
+    def labelled(self, session_id: str | None = None, tags: Mapping[str, str] | None = None) -> History:
+        """The items whose label has this session_id and all these tags, as far as any are given. UsageError."""
+        wanted = labels.label(session_id, tags)
+        return History([entry for i, entry in enumerate(self._entries) if self.label(i).fits(wanted)])
+
     def raw(self, index: int) -> bytes:
         """The JSON of one item, byte for byte as it was recorded."""
         return bytes(raw_item(self._entries[index]))
@@ -69,7 +93,9 @@ class History(Sequence[Item]):
 
 def raw_item(entry: Entry) -> Raw:
     """The item of an entry, without copying."""
-    return entry if isinstance(entry, Raw) else payload_of(entry)
+    if isinstance(entry, Raw):
+        return entry
+    return agent_item(entry) if isinstance(entry, AgentLine) else payload_of(entry)
 
 
 def plain_items(run: bytes, depth: int) -> list[bytes]:

@@ -83,8 +83,10 @@ class Gap:
     n: int
 
 
-def backward(source: Source, end: int | None = None, limits: Limits = DEFAULT) -> Iterator[Batch | Oversize | Gap]:
-    """The lines of `source[:end]` in blocks, the block nearest to the end first.
+def backward(
+    source: Source, end: int | None = None, limits: Limits = DEFAULT, start: int = 0
+) -> Iterator[Batch | Oversize | Gap]:
+    """The lines of `source[start:end]` in blocks, the block nearest to the end first; a line begins at `start`.
 
     Reads `limits.first_chunk_bytes`, then up to `limits.chunk_bytes` at a time, each byte once.
     """
@@ -93,13 +95,13 @@ def backward(source: Source, end: int | None = None, limits: Limits = DEFAULT) -
     pieces: list[bytes] = []  # of the line whose beginning is not reached yet, newest first; they begin at `pos`
     held = dropped = 0  # bytes in `pieces`; bytes of the line that were too many to keep
     ended = False  # whether the dropped ones end with a line end
-    while pos > 0:
-        n = min(chunk_bytes, pos)
+    while pos > start:
+        n = min(chunk_bytes, pos - start)
         chunk_bytes = min(chunk_bytes * 2, max(1, limits.chunk_bytes))
         chunk = source.read_at(pos - n, n)
         pos -= n
         lines = chunk.split(b"\n")
-        if pos > 0 and len(lines) == 1:  # no line begins in this chunk
+        if pos > start and len(lines) == 1:  # no line begins in this chunk
             if is_nul(chunk):
                 yield from (_behind_gap(block) for block in _rest(pos + n, pieces[::-1], dropped, limits, ended))
                 pieces, held, dropped = [], 0, 0
@@ -112,7 +114,7 @@ def backward(source: Source, end: int | None = None, limits: Limits = DEFAULT) -
                     pieces, held, dropped = [], 0, dropped + held
             continue
         end = pos + n
-        older = [lines.pop(0) + b"\n"] if pos > 0 else []
+        older = [lines.pop(0) + b"\n"] if pos > start else []
         begin = pos + (len(older[0]) if older else 0)
         if dropped:
             tail = lines.pop()
@@ -125,7 +127,7 @@ def backward(source: Source, end: int | None = None, limits: Limits = DEFAULT) -
         if begin < end:
             yield from _batches(begin, end, lines, limits)[::-1]
         pieces, held, dropped = older, begin - pos, 0
-    yield from _rest(0, pieces[::-1], dropped, limits, ended)
+    yield from _rest(start, pieces[::-1], dropped, limits, ended)
 
 
 def forward(

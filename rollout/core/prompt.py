@@ -1,7 +1,8 @@
 """S6: the history made sendable.
 
 A call without its output gets the output `aborted` right behind it, an output without its call goes; images become a
-short text where the model reads none; keys that only programs read go; long tool outputs are cut in the middle.
+short text where the model reads none; keys that only programs read go; long tool outputs are cut in the middle. What an
+agent framework had wrapped into a `session_item` is sent as it was, or not at all if it is no item.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 from rollout.core.context import DEVELOPER_OPENINGS
 from rollout.core.history import Item
-from rollout.core.records import HIDDEN_ITEM_TYPES
+from rollout.core.records import HIDDEN_ITEM_TYPES, SESSION_ITEM
 from rollout.core.truncation import Truncation, cut_text
 
 IMAGE_OMITTED = "image content omitted because you do not support image input"
@@ -41,7 +42,8 @@ def make_prompt(
     `images`: whether the model reads images. `truncation`: the most that one tool output may take (None: uncut).
     `fresh_context`: developer messages that stand in for the program's old ones (given after a compaction).
     """
-    items = [_strip(item) for item in history if item.get("type") not in HIDDEN_ITEM_TYPES]
+    sendable = (found for item in history if (found := _unwrap(item)) is not None)
+    items = [_strip(item) for item in sendable if item.get("type") not in HIDDEN_ITEM_TYPES]
     items = _pair(items)
     if fresh_context is not None:
         items = _refresh(items, fresh_context)
@@ -50,6 +52,18 @@ def make_prompt(
     if truncation is not None:
         items = [_cut(item, truncation) for item in items]
     return items
+
+
+def _unwrap(item: Item) -> Item | None:
+    """What a `session_item` holds, if it is a message or an item; None if it is not."""
+    if item.get("type") != SESSION_ITEM:
+        return item
+    inner = item.get("item")
+    if not isinstance(inner, dict):
+        return None
+    if isinstance(inner.get("type"), str):
+        return inner
+    return {"type": "message", **inner} if isinstance(inner.get("role"), str) and "type" not in inner else None
 
 
 def _strip(item: Item) -> Item:

@@ -18,6 +18,7 @@ from rollout.core import codec, lines
 from rollout.core import records as r
 from rollout.core.gather import Gatherer
 from rollout.core.history import History
+from rollout.core.memory import Memory
 from rollout.core.rollback import Claim, Standing
 from rollout.core.settle import Reference, Settlement
 from rollout.core.sift import sift, skim
@@ -59,7 +60,11 @@ class Answer:
 
 
 class Reconstruction:
-    """Folds a lineage, newest segment first; `run` once. An observer sees all; the answer is then but counts."""
+    """Folds a lineage, newest segment first; `run` once. An observer sees all; the answer is then but counts.
+
+    What `memory` tells of is not read again: it stands for the beginning of the first segment and all older ones. It
+    goes with an observer and a gatherer that traces. `watch` is given each batch of lines that is read.
+    """
 
     def __init__(
         self,
@@ -69,8 +74,11 @@ class Reconstruction:
         gatherer: Gatherer | None = None,
         observer: Observer | None = None,
         progress: Callable[[int, int], None] | None = None,
+        memory: Memory | None = None,
+        watch: Callable[[lines.Batch], None] | None = None,
     ) -> None:
         self._segments, self._limits, self._progress = segments, limits, progress
+        self._memory, self._watch = memory, watch
         self._gather = gatherer or Gatherer(limits=limits)
         self._observer = observer
         self._settled = Settlement(self._fetch, wants_history=self._gather.wants_items, depth=limits.depth)
@@ -93,6 +101,9 @@ class Reconstruction:
                 complete = False
                 break
             self._line_counts[-1] = self._gather.newlines
+            if self._memory is not None:
+                self._recall(self._memory)
+                break
         if complete:
             self._close_stretch()
             self._settle(at_beginning=True)
@@ -100,9 +111,11 @@ class Reconstruction:
 
     def _read_segment(self, segment: Segment) -> bool:
         """Take a segment's records; True once the answer is complete."""
-        done = 0
-        for block in lines.backward(segment.source, segment.end, self._limits):
+        done, start = 0, 0 if self._memory is None else self._memory.end
+        for block in lines.backward(segment.source, segment.end, self._limits, start):
             if isinstance(block, lines.Batch):
+                if self._watch is not None:
+                    self._watch(block)
                 if self._take_batch(block):
                     return True
                 done += block.end - block.offset
@@ -113,8 +126,19 @@ class Reconstruction:
                     self._gather.newlines += block.ended
                     self._note_damage("oversize", block.offset, block.n, reason)
             if self._progress is not None:
-                self._progress(done, segment.end)
+                self._progress(done, segment.end - start)
         return False
+
+    def _recall(self, memory: Memory) -> None:
+        """Take what is remembered as if it had been read behind what was."""
+        gather = self._gather
+        gather.usage = gather.usage or memory.usage_behind(gather.seq)
+        for mark in memory.marks_behind(gather.seq, gather.newlines):
+            gather.recall(mark)
+            if mark.kind is Kind.STARTED:
+                self._close_stretch()
+        gather.seq += memory.records
+        self._line_counts = [memory.line_counts[0] + gather.newlines, *memory.line_counts[1:]]
 
     def _take_batch(self, batch: lines.Batch) -> bool:
         gather, depth = self._gather, self._limits.depth

@@ -131,6 +131,8 @@ ENVELOPE_TYPES = frozenset(
         "inter_agent_communication",
     }
 )
+SESSION_ITEM = "session_item"
+"""This project's own: an item that holds in `item` what no model API calls one, as an agent framework gave it."""
 HIDDEN_ITEM_TYPES = frozenset({"ghost_snapshot", "compaction_trigger", "other"})
 ITEM_TYPES = HIDDEN_ITEM_TYPES | {
     "message",

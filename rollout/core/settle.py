@@ -15,8 +15,8 @@ from msgspec import Raw
 
 from rollout.core import codec
 from rollout.core.history import (
+    AgentLine,
     Entry,
-    agent_item,
     compact_as_of_old,
     plain_items,
     plain_user_message,
@@ -200,7 +200,7 @@ class Settlement:
         if mark.kind is Kind.ITEMS:
             return plain_items(self._fetch(mark), self._depth)
         data = mark.data or self._fetch(mark)
-        return [agent_item(data) if mark.key == "agent" else data]
+        return [AgentLine(data) if mark.key == "agent" else data]
 
 
 def merge_patch(target: Any, patch: Any) -> Any:

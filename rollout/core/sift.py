@@ -13,11 +13,11 @@ from msgspec import UNSET
 
 from rollout.core import records as r
 from rollout.core.codec import decode_envelope, is_too_deep, is_utf8
-from rollout.core.gather import EVENT, ITEM, Gatherer
+from rollout.core.gather import EVENT, ITEM, SPOKEN, Gatherer
 from rollout.core.turns import Kind, Mark
 
 _QUOTE = ord('"')
-_CARE = -1  # not a code: the gatherer looks at the record itself
+_CARE = 8  # not a code: the gatherer looks at the record itself
 _PLAIN = r.ITEM_TYPES - r.HIDDEN_ITEM_TYPES - {"message", "agent_message"}
 _NO_ROLES = frozenset({None, "system"})
 _NO_ITEMS = r.HIDDEN_ITEM_TYPES | {None}
@@ -55,20 +55,22 @@ def sift(gather: Gatherer, lines: Sequence[bytes], i: int, end: int, *, stop: in
             type = payload.type
             if kind == "event_msg":
                 code = _CARE if type in events or type is None else EVENT
-            elif kind == "response_item" and (type in _PLAIN or (type == "message" and payload.role == "assistant")):
+            elif kind == "response_item" and type in _PLAIN:
                 code = ITEM
+            elif kind == "response_item" and type == "message" and payload.role == "assistant":
+                code = SPOKEN
             else:
                 code = _CARE
         begin = end - len(data) - 1
-        if code == ITEM or (traces and code == EVENT):
+        if code <= SPOKEN or (traces and code == EVENT):
             if run is None:
                 gather.count(counted - i + 1)
                 counted = i - 1
                 run = gather.trace(begin, len(data), code) if traces else gather.run(begin, len(data))
             elif traces:
                 assert run.refs is not None
-                run.refs.append(begin << 2 | code)
-            if code == ITEM:
+                run.refs.append(begin << 3 | code)
+            if code <= SPOKEN:
                 if traces:
                     run.kind = Kind.ITEMS
                 else:

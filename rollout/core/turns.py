@@ -17,6 +17,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from rollout.core.labels import UNLABELLED, Label
+
 
 class Kind(enum.IntEnum):
     """What a mark stands for."""
@@ -63,7 +65,8 @@ class Mark(msgspec.Struct, eq=False):
     refs: array[int] | None = None
     """When every line is traced: the lines of a run, newest first; see `gather.unpack`."""
     number: int = 0
-    """ITEMS, ROLLED_BACK, REMOVED: how many. COMPACTED, WORLD: 1 if it has a replacement_history, is full."""
+    """ITEMS, ROLLED_BACK, REMOVED: how many. COMPACTED, WORLD, BOUNDARY: 1 if it has a replacement_history, is full, is
+    an agent_message."""
     key: str | None = None
     """STARTED, ABORTED, CONTEXT: the turn id. BOUNDARY: "agent" if another agent's. OTHER: what it is."""
     text: str | None = None
@@ -71,10 +74,12 @@ class Mark(msgspec.Struct, eq=False):
 
     OTHER: why it is damaged.
     """
+    label: Label = UNLABELLED
+    """STARTED, BOUNDARY: the line's, where turns are wanted."""
     announces: bool = False
     """ANNOUNCED: it came in an open turn of lifecycle events."""
     followed: bool = False
-    """ROLLED_BACK: a record that has no mark comes behind it, ahead of the next mark."""
+    """ROLLED_BACK: a record that has no mark comes behind it, ahead of the next mark. (Traced lines all have one.)"""
     span: Span | None = None
     undone_by: Mark | None = None
     prefix: bool = False

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from rollout.core.gather import PLAN
-from rollout.core.history import Entry, History, agent_item, plain_items
+from rollout.core.gather import MUTE, PLAN, unpack
+from rollout.core.history import AgentLine, Entry, History, plain_items
+from rollout.core.labels import Label
 from rollout.core.turns import ITEM_KINDS, Kind, Mark, Span
 
 Fetch = Callable[[int, int, int], bytes]
@@ -34,6 +35,7 @@ class SeenTurn:
     user: str | None
     """How the first user's text begins."""
     plans: tuple[str, ...]
+    label: Label
 
 
 class TurnCollector:
@@ -60,7 +62,17 @@ def turn_stands(marks: Sequence[Mark]) -> bool:
 
     So a turn stands whose message was taken back but that went on behind the marker, be it with an event.
     """
-    return any(mark.stands and (mark.kind is not Kind.ROLLED_BACK or mark.followed) for mark in marks)
+    return any(mark.stands and _shows(mark) for mark in marks)
+
+
+def _shows(mark: Mark) -> bool:
+    if mark.kind is Kind.ROLLED_BACK:
+        return mark.followed
+    if mark.kind is not Kind.OTHER:
+        return True
+    if mark.refs is None:
+        return mark.key == PLAN
+    return any(unpack(ref)[1] != MUTE for ref in mark.refs)
 
 
 def _see_turn(span: Span, marks: Sequence[Mark]) -> SeenTurn:
@@ -83,6 +95,7 @@ def _see_turn(span: Span, marks: Sequence[Mark]) -> SeenTurn:
         items=tuple((m.kind, m.segment, m.offset, m.size, m.key == "agent") for m in items),
         item_count=sum(m.number if m.kind is Kind.ITEMS else 1 for m in items),
         user=None if user is None else user.text,
+        label=span.opening.label,
         plans=tuple(m.text or "" for m in marks if m.key == PLAN and m.kind is Kind.OTHER and (m.stands or not stands)),
     )
 
@@ -95,5 +108,5 @@ def items_of(turn: SeenTurn, fetch: Fetch, depth: int) -> History:
         if kind is Kind.ITEMS:
             entries += plain_items(data, depth)
         else:
-            entries.append(agent_item(data) if is_agents else data)
+            entries.append(AgentLine(data) if is_agents else data)
     return History(entries)

@@ -204,3 +204,14 @@ def test_in_any_prompt_each_call_has_an_output_and_each_output_a_call(history: l
     assert outputs == {(kind, call_id) for kind, call_id in calls if call_id is not None}
     assert [item for item in sent if item in history] == [item for item in history if item in sent]
     assert make_prompt(sent) == sent
+
+
+def test_what_a_framework_has_wrapped_is_sent_as_it_was_or_not_at_all() -> None:
+    said = {"role": "system", "content": "be brief"}
+    call = {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"}
+    wrapped = [{"type": "session_item", "item": inner} for inner in (said, call, 5, {"type": "other"}, {"x": 1})]
+    assert make_prompt(wrapped) == [
+        {"type": "message", **said},
+        call,
+        {"type": "function_call_output", "call_id": "c", "output": "aborted"},
+    ]

@@ -1,0 +1,121 @@
+"""The messages of a history as one text that fits a budget of bytes: for an agent that reads an earlier session.
+
+A *message* is a user's or the assistant's that the history shows, or another agent's instruction. What the program
+wrote itself (S5), tool calls, outputs and reasoning are none. Each message stands under a line `[user]`, `[assistant]`
+or `[agent]`; a blank line parts two of them, oldest first.
+
+The text holds the newest messages that fit, as many as can be, and its first line says how many older ones it does
+not: all of it is in the budget. None is cut, unless the newest fits in no other way: it then ends in a line that says
+so. Control characters other than tab and line feed are dropped, images and files are named in brackets, and a line
+that could pass for one of this text's own is moved in by a space.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from rollout.core import records as r
+from rollout.core.codec import decode_value
+from rollout.core.context import is_contextual, texts_of
+from rollout.core.history import History
+
+LEAST_BUDGET_BYTES = 100
+"""Enough for the notes, whatever numbers they tell, and for the beginning of a message."""
+NO_MESSAGES = "[no messages]"
+
+_GAP = "\n\n"
+_OWN_LINE = re.compile(r"^(?=\[(?:(?:user|assistant|agent|no messages)\]$|\d+ older message|cut: ))", re.MULTILINE)
+_DROPPED = {code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"}
+
+_head = msgspec.json.Decoder(r.Head)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fitted:
+    """`text` shows the newest `shown` messages and not `left_out` older ones; `cut`: the one it shows is not whole."""
+
+    text: str
+    shown: int
+    left_out: int
+    cut: bool
+
+
+def speaker(item: bytes) -> str | None:
+    """Who says a message: user, assistant or agent; None for an item that is no message."""
+    head = _head.decode(item)
+    if head.type == "agent_message":
+        return "agent"
+    if head.type != "message" or head.role not in {"user", "assistant"}:
+        return None
+    return None if head.role == "user" and is_contextual("user", texts_of(item) or []) else head.role
+
+
+def count_messages(history: History) -> int:
+    """How many messages a history shows."""
+    return sum(1 for _ in _newest_first(history))
+
+
+def fit_messages(history: History, budget_bytes: int) -> Fitted:
+    """The newest messages in at most `budget_bytes` of UTF-8, from LEAST_BUDGET_BYTES on."""
+    found = _newest_first(history)
+    total, used = 0, -len(_GAP)
+    blocks: list[str] = []  # newest first: those that would fit if there were no note
+    ends: list[int] = []
+    for who, item in found:
+        total += 1
+        block = _render(who, item)
+        used += len(_GAP) + len(block.encode())
+        if used > budget_bytes and blocks:
+            break
+        blocks.append(block)
+        ends.append(used)
+    total += sum(1 for _ in found)
+    if not blocks:
+        return Fitted(NO_MESSAGES, 0, 0, False)
+    for shown in range(len(blocks), 0, -1):  # one more can need less: the last of all takes the note away
+        note = _note(total - shown)
+        if len(note) + ends[shown - 1] <= budget_bytes:
+            return Fitted(note + _GAP.join(reversed(blocks[:shown])), shown, total - shown, False)
+    return Fitted(_cut(blocks[0], _note(total - 1), budget_bytes), 1, total - 1, True)
+
+
+def _newest_first(history: History) -> Iterator[tuple[str, bytes]]:
+    for at in range(len(history) - 1, -1, -1):
+        item = history.raw(at)
+        who = speaker(item)
+        if who is not None:
+            yield who, item
+
+
+def _note(left_out: int) -> str:
+    return f"[{left_out} older message{'s' if left_out > 1 else ''} left out]{_GAP}" if left_out else ""
+
+
+def _cut(block: str, note: str, budget_bytes: int) -> str:
+    data = block.encode()
+    ending = f"\n[cut: the whole has {len(data)} bytes]"
+    return note + data[: budget_bytes - len(note) - len(ending)].decode(errors="ignore") + ending
+
+
+def _render(who: str, item: bytes) -> str:
+    text = _text(decode_value(item).get("content")).translate(_DROPPED)
+    return f"[{who}]\n" + _OWN_LINE.sub(" ", text)
+
+
+def _text(content: object) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(map(_part, content)) if isinstance(content, list) else ""
+
+
+def _part(part: object) -> str:
+    if not isinstance(part, dict):
+        return ""
+    text, kind = part.get("text"), part.get("type")
+    if isinstance(text, str):
+        return text
+    return f"[{kind.removeprefix('input_')}]" if isinstance(kind, str) else ""
