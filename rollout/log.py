@@ -8,28 +8,33 @@ source and costs the same whatever the size of that, or (`copy`) stands alone.
 from __future__ import annotations
 
 import contextlib
-import datetime
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rollout import encoding, ids
+from rollout import encoding, labelling
+from rollout.core import labels
+from rollout.core.labels import UNLABELLED, Label
 from rollout.core.reconstruct import Reconstruction
 from rollout.encoding import AnyItem, Part
 from rollout.errors import Closed, NotFound, Poisoned, RolloutError, UsageError, WriteError
+from rollout.places import new_path, origin_of
 from rollout.recorder import Ports, Recorder
 from rollout.state import State
 from rollout.storage import fork as forks
-from rollout.storage import home as homes
+from rollout.storage.cipher import cipher_of
+from rollout.storage.decrypting import DecryptingSource, cipher_for
+from rollout.storage.encrypted import Scribe
 from rollout.storage.ending import Ending, LeftOpen, ending_of
 from rollout.storage.fork import Point
+from rollout.storage.opening import open_writer
 from rollout.storage.origin import Origin
 from rollout.storage.recovery import Plan
-from rollout.storage.sealed import SealedSource
-from rollout.storage.source import holds_record, open_path
+from rollout.storage.sealing import standing
+from rollout.storage.source import open_path
 from rollout.storage.writer import Durability, Writer, holder, make_dirs
-from rollout.turn import OpenTurn, compacted
+from rollout.turn import OpenTurn, Tags, compacted
 
 _OWN_KEYS = frozenset(
     {
@@ -48,10 +53,19 @@ class Rollout:
 
     `id` is the thread's, `path` the file. Safe to use from several threads. WriteError (Locked, Poisoned, Closed, …)
     for what cannot be written; after a write or a sync failed, every write raises Poisoned, and opening recovers.
+    `label` is that of all its records that have no other: its session_meta's, or what it was opened with.
     """
 
-    def __init__(self, path: Path, thread: str, ports: Ports, durability: Durability, writer: Recorder | None) -> None:
-        self.path, self.id = path, thread
+    def __init__(
+        self,
+        path: Path,
+        thread: str,
+        ports: Ports,
+        durability: Durability,
+        writer: Recorder | None,
+        label: Label = UNLABELLED,
+    ) -> None:
+        self.path, self.id, self.label = path, thread, label
         self.durability = durability
         self._ports, self._writable = ports, writer
 
@@ -114,28 +128,53 @@ class Rollout:
             raise UsageError("is open to read", path=self.path, remedy='open it with mode="append"')
         return self._writable
 
-    def turn(self, context: Mapping[str, Any] | None = None, *, model_context_window: int | None = None) -> OpenTurn:
+    def turn(
+        self,
+        context: Mapping[str, Any] | None = None,
+        *,
+        model_context_window: int | None = None,
+        session_id: str | None = None,
+        tags: Tags = None,
+    ) -> OpenTurn:
         """A turn, open inside of `with` or `async with`; one at a time.
 
         `context` (a TurnContext, or any mapping with a model) is written as its turn_context; a turn that is not
-        a regular one has none (S8). RecordError if it is no JSON.
+        a regular one has none (S8). RecordError if it is no JSON. `session_id` and `tags` are the label of all that it
+        writes, and of what else its block writes to this log, inside of the label that is in force there.
         """
-        return OpenTurn(self._recorder, context, model_context_window)
+        return OpenTurn(self._recorder, context, model_context_window, labels.label(session_id, tags))
 
-    def record(self, type: str, payload: object, *, expected_end: int | None = None) -> int:
+    def record(
+        self,
+        type: str,
+        payload: object,
+        *,
+        expected_end: int | None = None,
+        session_id: str | None = None,
+        tags: Tags = None,
+    ) -> int:
         """A record of any type, known or not, in a turn or outside; the offset behind it. RecordError, Conflict.
 
         What the log has methods for is refused. `payload` is any JSON value, or JSON in bytes.
         """
-        part = encoding.record(type, payload)
+        part, given = encoding.record(type, payload), labels.label(session_id, tags)
         with self._recorder.lock:
-            end = self._recorder.write([part], expected_end=expected_end)
+            end = self._recorder.write([part], self._recorder.label_here(given), expected_end=expected_end)
         self._recorder.acknowledge()
         return end
 
-    def event(self, type: str, /, keys: Mapping[str, Any] | None = None, **more: Any) -> int:
-        """An event_msg of any type but those that the log writes itself."""
-        return self.record("event_msg", {"type": type, **(keys or {}), **more})
+    def event(
+        self,
+        type: str,
+        /,
+        keys: Mapping[str, Any] | None = None,
+        *,
+        session_id: str | None = None,
+        tags: Tags = None,
+        **more: Any,
+    ) -> int:
+        """An event_msg of any type but those that the log writes itself. See `OpenTurn.event`."""
+        return self.record("event_msg", {"type": type, **(keys or {}), **more}, session_id=session_id, tags=tags)
 
     def compact(self, replacement_history: Iterable[AnyItem], message: str = "") -> int:
         """A compaction by hand, a turn of its own, all or nothing: the history is `replacement_history` from here on.
@@ -170,13 +209,23 @@ class Rollout:
             answer = Reconstruction(lineage, limits=origin.limits).run()
             return State(origin, answer, lineage.bytes_read, [*answer.damage, *lineage.damage()])
 
-    def fork(self, at: str | int | None = None, *, copy: bool = False, before: bool = False) -> Rollout:
+    def fork(
+        self,
+        at: str | int | None = None,
+        *,
+        copy: bool = False,
+        before: bool = False,
+        session_id: str | None = None,
+        tags: Tags = None,
+    ) -> Rollout:
         """A new thread that goes on from here, or from `at`; open for writing.
 
         `at` is a turn's id (as that turn ended; as it began, with `before`), the byte offset behind a line of this
         file, or an `Ordinal` (behind that line). The fork refers to the file that the point is in, which cannot be
-        deleted then; with `copy` it holds the lines itself. NotFound, UsageError, WriteError.
+        deleted then; with `copy` it holds the lines itself. Its label is this log's, with what is said in it.
+        NotFound, UsageError, WriteError.
         """
+        label = labelling.in_force(self.label).around(labels.label(session_id, tags))
         if self._writable is not None:
             self._writable.writer.append([])  # raises if it is closed or poisoned
         point, ending = self._point(at, before)
@@ -187,33 +236,35 @@ class Rollout:
         thread, created = self._ports.new_id(), self._ports.clock()
         path = new_path(self._ports, thread, beside=self.path)
         if copy:
-            return self._fork_copy(point, path, thread, created)
+            return self._fork_copy(point, path, thread, created, label)
         if ending is None:
             with self._origin(point.path, point.offset).opened() as lineage:
                 ending = ending_of(lineage)
         ordinal = None if ending.ordinal is None else ending.ordinal + 1
         meta = self._meta(thread, created, {"history_base": forks.base_at(point, ordinal)})
-        ending = Ending(ending.left_open, ordinal)
-        line = encoding.line(meta, created, ordinal)
-        child = create_log(path, thread, line, self._ports, self.durability, ending, in_passing=True)
+        child = create_log(
+            path, thread, meta, created, self._ports, self.durability, ending.left_open, ordinal, label, in_passing=True
+        )
         self._check_still_there(point, child)
         return child
 
-    def _fork_copy(self, point: Point, path: Path, thread: str, created: float) -> Rollout:
-        head = encoding.line(self._meta(thread, created, {}, drop="history_mode"), created)
+    def _fork_copy(self, point: Point, path: Path, thread: str, created: float, label: Label) -> Rollout:
+        head = encoding.line(self._meta(thread, created, {}, drop="history_mode"), created, None, label.envelope)
         make_dirs(self._ports.fs, path.parent, root=self._ports.home)
         with self._origin(point.path, point.offset).opened() as lineage:
-            forks.write_copy(self._ports.fs, path, head, forks.whole(lineage))
+            by = holder(self._ports.timestamp())
+            cipher = cipher_of(self._ports.fs)
+            scribe = None if cipher is None else Scribe(cipher, thread)
+            forks.write_copy(self._ports.fs, path, head, forks.whole(lineage), held_by=by, scribe=scribe)
         return open_log(path, self._ports, self.durability, closes_turn=False)
 
     def _sync_source(self, point: Point) -> None:
         try:
-            file = self._ports.fs.open_append(point.path)
-            try:
+            with contextlib.closing(self._ports.fs.open_append(standing(self._ports.fs, point.path))) as file:
                 file.sync()
-            finally:
-                file.close()
             self._ports.fs.sync_dir(point.path.parent)
+        except FileNotFoundError as error:
+            raise NotFound("is no longer there", path=point.path, remedy="look for it by its id") from error
         except OSError as error:
             why = f"its source cannot be put on the disk: {error.strerror}"
             raise WriteError(why, path=point.path, remedy="fork it with copy=True") from error
@@ -222,7 +273,7 @@ class Rollout:
         """The lock keeps a log from being deleted meanwhile; one that is only read may have been."""
         if self._writable is None:
             try:
-                self._ports.fs.open_read(point.path).close()
+                open_path(point.path, fs=self._ports.fs).close()
             except NotFound:
                 child.close()
                 self._ports.fs.unlink(child.path)
@@ -237,7 +288,7 @@ class Rollout:
             recorder = self._writable
             with recorder.lock:
                 turn = recorder.open_turn
-                left_open = LeftOpen(turn.id) if isinstance(turn, OpenTurn) else recorder.left_open
+                left_open = LeftOpen(turn.id, turn.label) if isinstance(turn, OpenTurn) else recorder.left_open
                 return Point(self.path, recorder.writer.end), Ending(left_open, recorder.ordinal)
         if at is None:
             return forks.newest_point(self.path, fs), None
@@ -278,86 +329,67 @@ class Rollout:
         return origin_of(path, self._ports, size)
 
 
-def origin_of(path: Path, ports: Ports, size: int | None = None) -> Origin:
-    """The first `size` bytes of a log, and its bases in its home."""
-    home = ports.home or homes.home_of(path) or homes.default_home()
-    return Origin(None, path, home, size=size, fs=ports.fs)
-
-
-def new_path(ports: Ports, thread: str, *, beside: Path | None = None) -> Path:
-    """Where a new log lies: in the home, by its day (UTC); `beside` another one that lies in none."""
-    now = datetime.datetime.fromtimestamp(ports.clock(), datetime.UTC)
-    name = ids.file_name(ids.ThreadId(thread), now)
-    if ports.home is not None:
-        return ports.home / "sessions" / f"{now:%Y}" / f"{now:%m}" / f"{now:%d}" / name
-    if beside is None:
-        raise UsageError("a new log needs a home", remedy="make it with Store(home).create()")
-    return beside.parent / name
-
-
 def create_log(
     path: Path,
     thread: str,
-    line: bytes,
+    meta: Part,
+    created: float,
     ports: Ports,
     durability: Durability,
-    ending: Ending | None = None,
+    left_open: LeftOpen | None = None,
+    ordinal: int | None = None,
+    label: Label = UNLABELLED,
     *,
     in_passing: bool = False,
 ) -> Rollout:
-    """A new log with its first line; on the disk, but `in_passing`: with the first commit then."""
-    writer = Writer.create(
-        ports.fs,
-        path,
-        [line],
-        held_by=holder(ports.timestamp()),
-        durability=Durability.NONE if in_passing else durability,
-        root=ports.home,
-    )
-    return Rollout(path, thread, ports, durability, Recorder(writer, ports, thread, durability, ending or Ending()))
+    """A new log with its session_meta; on the disk, but `in_passing`: with the first commit then.
+
+    Encrypted where there are keys: then its lines have numbers.
+    """
+    cipher = cipher_of(ports.fs)
+    if cipher is None:
+        line = encoding.line(meta, created, ordinal, label.envelope)
+    else:
+        ordinal = ordinal or 0
+        line = Scribe(cipher, thread, ordinal).head(encoding.line(meta, created, ordinal, label.envelope))
+    by, when = holder(ports.timestamp()), Durability.NONE if in_passing else durability
+    writer = Writer.create(ports.fs, path, [line], held_by=by, durability=when, root=ports.home)
+    recorder = Recorder(writer, ports, thread, durability, Ending(left_open, ordinal), label, cipher)
+    return Rollout(path, thread, ports, durability, recorder, label)
 
 
-def open_log(path: Path, ports: Ports, durability: Durability, *, closes_turn: bool = True) -> Rollout:
+def open_log(
+    path: Path, ports: Ports, durability: Durability, label: Label = UNLABELLED, *, closes_turn: bool = True
+) -> Rollout:
     """A log that is there, locked, its end mended and the turn that it was left in closed.
 
-    SourceError, Locked, WriteError; UsageError for a sealed one.
+    A sealed one is unsealed first. An encrypted one goes on encrypted. SourceError (NoKey, WrongKey), Locked,
+    WriteError.
     """
-    refuse_sealed(path, ports)
-    writer = Writer.open(
-        ports.fs,
-        path,
-        held_by=holder(ports.timestamp()),
-        holds_record=holds_record,
-        durability=durability,
-        root=ports.home,
-    )
+    by = holder(ports.timestamp())
+    writer = open_writer(ports.fs, path, held_by=by, durability=durability, root=ports.home)
+    path = Path(writer.path)
     try:
         with origin_of(path, ports, writer.end).opened() as lineage:
-            thread = lineage.opened[0].thread or ""
+            thread, label = lineage.opened[0].thread or "", lineage.opened[0].label.around(label)
+            source = lineage.opened[0].source
+            cipher = cipher_for([source])
             ending = ending_of(lineage)
-        recorder = Recorder(writer, ports, thread, durability, ending)
+            if isinstance(source, DecryptingSource):
+                ending = Ending(ending.left_open, source.last_number(ending.ordinal))
+        recorder = Recorder(writer, ports, thread, durability, ending, label, cipher)
         if closes_turn and recorder.left_open is not None:
             with recorder.lock:
-                recorder.write([])
+                recorder.write([], UNLABELLED)
             writer.end_turn()
     except BaseException:
         writer.close()
         raise
-    return Rollout(path, thread, ports, durability, recorder)
+    return Rollout(path, thread, ports, durability, recorder, label)
 
 
-def refuse_sealed(path: Path, ports: Ports) -> None:
-    """UsageError for a sealed log, which nothing can be appended to."""
-    opened = open_path(path, fs=ports.fs)
-    try:
-        if isinstance(opened.source, SealedSource):
-            raise UsageError("is sealed", path=path, remedy="read it, or fork it with copy=True")
-    finally:
-        opened.close()
-
-
-def read_log(path: Path, ports: Ports) -> Rollout:
+def read_log(path: Path, ports: Ports, label: Label = UNLABELLED) -> Rollout:
     """A log that is only read. SourceError."""
     with origin_of(path, ports).opened() as lineage:
-        thread = lineage.opened[0].thread or ""
-    return Rollout(path, thread, ports, Durability.TURN, None)
+        thread, label = lineage.opened[0].thread or "", lineage.opened[0].label.around(label)
+    return Rollout(path, thread, ports, Durability.TURN, None, label)

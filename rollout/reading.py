@@ -2,8 +2,9 @@
 
 A *source* is a path, bytes-like data, a thread id or the beginning of one, or `-1`, `-2`, … for the newest threads of
 the home. Plain and sealed files are read alike, and never written. Every function takes `home` (else $ROLLOUT_HOME,
-$CODEX_HOME, ~/.codex) and `limits`; where the work can be long, `progress(bytes_done, bytes_total)` is called.
-SourceError (NotFound, Ambiguous, NotARollout) if there is nothing to read; damage in the data is never an exception.
+$CODEX_HOME, ~/.codex), `limits`, and for encrypted rollouts a `cipher` (else the keys in the file $ROLLOUT_KEYS_FILE);
+where the work can be long, `progress(bytes_done, bytes_total)` is called.
+SourceError (NotFound, NotARollout, NoKey, …) if there is nothing to read; damage in the data is never an exception.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from rollout.limits import DEFAULT, Limits
 from rollout.record import Record, read_records
 from rollout.report import Report, examine
 from rollout.state import State, Turn, read_turns
+from rollout.storage.cipher import Cipher
 from rollout.storage.origin import AnySource, find
 
 Home = str | os.PathLike[str] | None
@@ -25,10 +27,15 @@ Progress = Callable[[int, int], None]
 
 
 def reconstruct(
-    source: AnySource, *, home: Home = None, limits: Limits = DEFAULT, progress: Progress | None = None
+    source: AnySource,
+    *,
+    home: Home = None,
+    limits: Limits = DEFAULT,
+    cipher: Cipher | None = None,
+    progress: Progress | None = None,
 ) -> State:
     """The state to go on from (S1 to S5), read newest line first and no further than the answer needs."""
-    origin = find(source, home, limits)
+    origin = find(source, home, limits, cipher)
     with origin.opened() as lineage:
         answer = Reconstruction(lineage, limits=limits, progress=progress).run()
         damage = [*answer.damage, *lineage.damage()]
@@ -36,28 +43,45 @@ def reconstruct(
 
 
 def turns(
-    source: AnySource, *, home: Home = None, limits: Limits = DEFAULT, progress: Progress | None = None
+    source: AnySource,
+    *,
+    home: Home = None,
+    limits: Limits = DEFAULT,
+    cipher: Cipher | None = None,
+    progress: Progress | None = None,
 ) -> tuple[Turn, ...]:
     """All turns (S1), oldest first, those that were rolled back too: without a state. Reads everything."""
-    return read_turns(find(source, home, limits), progress)
+    return read_turns(find(source, home, limits, cipher), progress)
 
 
-def records(source: AnySource, *, home: Home = None, limits: Limits = DEFAULT) -> Iterator[Record]:
+def records(
+    source: AnySource, *, home: Home = None, limits: Limits = DEFAULT, cipher: Cipher | None = None
+) -> Iterator[Record]:
     """Every record of one file (its bases not included), oldest first and lossless: all `raw` joined are the file."""
-    origin = find(source, home, limits)
+    origin = find(source, home, limits, cipher)
     with origin.opened() as lineage:
         yield from read_records(lineage.opened[0].source, None, limits)
 
 
 def explain(
-    source: AnySource, *, home: Home = None, limits: Limits = DEFAULT, progress: Progress | None = None
+    source: AnySource,
+    *,
+    home: Home = None,
+    limits: Limits = DEFAULT,
+    cipher: Cipher | None = None,
+    progress: Progress | None = None,
 ) -> Explanation:
     """For each line of the file and its bases, whether the model sees it, and why not. Reads everything."""
-    return Explanation(find(source, home, limits), progress)
+    return Explanation(find(source, home, limits, cipher), progress)
 
 
 def verify(
-    source: AnySource, *, home: Home = None, limits: Limits = DEFAULT, progress: Progress | None = None
+    source: AnySource,
+    *,
+    home: Home = None,
+    limits: Limits = DEFAULT,
+    cipher: Cipher | None = None,
+    progress: Progress | None = None,
 ) -> Report:
     """All damage of one file, and whether its bases are there. Reads everything."""
-    return examine(find(source, home, limits), progress)
+    return examine(find(source, home, limits, cipher), progress)

@@ -246,6 +246,22 @@ def _write_turns(path: Path, first: int, seed: int) -> None:
                 n += 5
 
 
+def seal_until_killed(_: str = "") -> None:
+    """For each path of the standard input a child that seals and unseals it there; it says when it is dead."""
+    for line in sys.stdin:
+        path = Path(line.strip())
+        child = os.fork()
+        if not child:
+            store = a_store(path.parents[4])
+            while True:
+                with contextlib.suppress(Locked):
+                    store.seal(path)
+                    store.unseal(path)
+        say("seals", child)
+        os.waitpid(child, 0)
+        say("dead", child)
+
+
 def take_turns_with_others(path: str, own: str, turns: str) -> None:
     """Opens the log, writes one turn and closes it, so many times; waits while others hold it."""
     store = a_store(Path(path).parents[4], seed=int(own))
@@ -362,6 +378,7 @@ CHILDREN: dict[str, Callable[..., None]] = {
         at_every_size,
         on_a_full_disk,
         write_until_killed,
+        seal_until_killed,
         take_turns_with_others,
         hold,
         write_states,

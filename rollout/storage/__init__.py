@@ -1,4 +1,5 @@
 """The shell: the only place that touches files.
 
-`fs` is the port, `source` reads through it, `writer` appends, `recovery` mends a tail, `sealed` packs.
+`port` is what it asks of a disk and `fs` the real one, `source` reads through it, `writer` appends, `recovery` mends a
+tail, `sealed` reads packed files, which `sealing` makes.
 """

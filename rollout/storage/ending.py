@@ -12,6 +12,7 @@ import msgspec
 
 from rollout.core import codec, lines
 from rollout.core import records as r
+from rollout.core.labels import UNLABELLED, Label, label_of
 from rollout.core.reconstruct import Segment
 from rollout.limits import DEFAULT, Limits
 
@@ -22,9 +23,10 @@ ABORTED = "turn_aborted"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class LeftOpen:
-    """A turn that began and did not end; it may have begun without an id."""
+    """A turn that began and did not end; it may have begun without an id. `label`: that of its first line."""
 
     turn_id: str | None
+    label: Label = UNLABELLED
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ def ending_of(segments: Iterable[Segment], limits: Limits = DEFAULT) -> Ending:
             turn_id = turn_id_of(data)
             if any(turn_id is None or other is None or other == turn_id for other in aborts):
                 break
-            return Ending(LeftOpen(turn_id), ordinal)
+            return Ending(LeftOpen(turn_id, label_of(data)), ordinal)
     return Ending(None, ordinal)
 
 

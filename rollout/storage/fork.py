@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,10 @@ from rollout import ids
 from rollout.core import codec, lines
 from rollout.core import records as r
 from rollout.core.reconstruct import Segment
-from rollout.errors import NotFound, SourceError, UsageError, WriteError
+from rollout.errors import NotFound, UsageError, WriteError
 from rollout.limits import DEFAULT
-from rollout.storage import home as homes
 from rollout.storage import recovery
+from rollout.storage.encrypted import Scribe
 from rollout.storage.ending import (
     ABORTED,
     COMPLETED,
@@ -33,8 +33,7 @@ from rollout.storage.ending import (
     turn_id_of,
 )
 from rollout.storage.fs import FileSystem
-from rollout.storage.origin import Origin
-from rollout.storage.sealed import SealedSource
+from rollout.storage.holder import Holder
 from rollout.storage.source import Lineage, Opened, holds_record, open_path
 
 BLOCK_BYTES = DEFAULT.chunk_bytes
@@ -63,10 +62,8 @@ def newest_point(path: Path, fs: FileSystem) -> Point:
     """Behind the last line of a file that a reader can see, whoever may be writing it."""
     opened = open_path(path, fs=fs)
     try:
-        if opened.file is None or isinstance(opened.source, SealedSource):
-            return Point(path, opened.source.size)
-        plan = recovery.inspect(opened.file, holds_record)
-        return Point(path, plan.cut, ends_line=not plan.newline)
+        plan = recovery.inspect_first(opened.stored, opened.source.size, holds_record)
+        return Point(opened.path or path, plan.cut, ends_line=not plan.newline)
     finally:
         opened.close()
 
@@ -75,7 +72,7 @@ def point_at_offset(path: Path, fs: FileSystem, offset: int, end: int) -> Point:
     """Behind byte `offset`, which is to be the end of a line. UsageError."""
     opened = open_path(path, fs=fs)
     try:
-        if not 0 < offset <= min(end, opened.source.size) or opened.source.read_at(offset - 1, 1) != b"\n":
+        if not 0 < offset <= min(end, opened.source.size) or opened.stored.read_at(offset - 1, 1) != b"\n":
             raise UsageError("no line ends there", path=path, offset=offset, remedy="give the offset behind a line end")
         return Point(path, offset)
     finally:
@@ -182,29 +179,46 @@ def whole(lineage: Lineage) -> list[Segment]:
     return segments
 
 
-def write_copy(fs: FileSystem, target: Path, head: bytes, segments: Sequence[Segment], skip: int = 0) -> None:
+def write_copy(
+    fs: FileSystem,
+    target: Path,
+    head: bytes,
+    segments: Sequence[Segment],
+    skip: int = 0,
+    *,
+    held_by: Holder,
+    mtime_ns: int | None = None,
+    check: Callable[[], None] = lambda: None,
+    scribe: Scribe | None = None,
+) -> None:
     """Makes or replaces the file `target`: `head`, then the lines of the segments (newest first) in their order.
 
-    Of the newest one the lines up to byte `skip` are left out. It is on the disk before it has its name; WriteError.
+    A `scribe` encrypts them.
+
+    Of the newest one the lines up to byte `skip` are left out. It is on the disk before it has its name, and that only
+    if `check` raises nothing. Locked while it is written: else it is what a crash has left. WriteError.
     """
     beside = target.with_name(f".{target.name}.new")
     try:
         with contextlib.suppress(FileNotFoundError):
             fs.unlink(beside)  # of a copy that a crash cut short
-        file = fs.open_append(beside, create=True)
-        try:
-            file.append(head)
+        with contextlib.closing(fs.open_append(beside, create=True)) as file:
+            file.lock(held_by)
+            file.append(head if scribe is None else scribe.head(head))
             for segment in reversed(segments):
                 for block in _blocks(segment, skip if segment is segments[0] else 0):
-                    file.append(block)
+                    file.append(block if scribe is None else scribe.lines(block))
+            if mtime_ns is not None:
+                file.set_mtime(mtime_ns)
             file.sync()
-        finally:
-            file.close()
-        fs.rename(beside, target)
-    except OSError as error:
+            check()
+            fs.rename(beside, target)
+    except BaseException as error:
         with contextlib.suppress(OSError):
             fs.unlink(beside)
-        raise WriteError(f"could not be copied: {error.strerror}", path=target) from error
+        if isinstance(error, OSError):
+            raise WriteError(f"could not be copied: {error.strerror}", path=target) from error
+        raise
 
 
 def _blocks(segment: Segment, start: int) -> Iterator[bytes]:
@@ -225,36 +239,3 @@ def _unmarked(block: bytes) -> bytes:
     if _MARK_SIGN not in block:
         return block
     return b"".join(recovery.unmark(line + b"\n") for line in block[:-1].split(b"\n"))
-
-
-def naming(path: Path, home: Path) -> set[Path]:
-    """The rollouts of a home, and those beside the file, that name the thread of the file at `path` as their base's."""
-    name = ids.parse_file_name(path.name)
-    own = path.absolute()
-    found = {entry.path.absolute() for entry in homes.scan(home)}
-    found |= {other.absolute() for other in own.parent.iterdir() if ids.parse_file_name(other.name)}
-    return set() if name is None else {other for other in found - {own} if _base_thread(other) == name.thread}
-
-
-def forks_of(path: Path, home: Path) -> list[Path]:
-    """Those of them that go on directly from that very file (a thread may have several), in order."""
-    return sorted(other for other in naming(path, home) if _base_path(other, home) == path.absolute())
-
-
-def _base_thread(child: Path) -> object:
-    with contextlib.suppress(OSError, SourceError):
-        opened = open_path(child)
-        try:
-            base = (opened.session or {}).get("history_base")
-            return base.get("thread_id") if isinstance(base, dict) else None
-        finally:
-            opened.close()
-    return None
-
-
-def _base_path(child: Path, home: Path) -> Path | None:
-    with contextlib.suppress(OSError, SourceError), Origin(None, child, home).opened() as lineage:
-        for i, segment in enumerate(lineage):
-            if i == 1:
-                return _path_of(segment).absolute()
-    return None

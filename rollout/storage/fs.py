@@ -1,8 +1,4 @@
-"""The file-system port: everything that this library asks of a disk.
-
-`RealFileSystem` (`REAL`) asks the operating system, `rollout.testing.disk.SimulatedDisk` answers from memory.
-Reading raises `SourceError` and its kin. Writing lets `OSError` through, because only the writer knows what
-an error means for the bytes before it; kinds of files that can never be right are refused with `NotARollout`.
+"""The real file system behind the port: `RealFileSystem` (`REAL`) asks the operating system.
 
 A lock is a `flock` on the written file itself: it follows renames and links, and dies with its process.
 Who holds it stands in `.<name>.lock` beside the file, which is a note and never decides anything.
@@ -12,24 +8,25 @@ No symbolic link is followed at the end of a path that is written; with a `root`
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import errno
-import json
 import os
 import stat
 import sys
 import threading
+import time
 import weakref
-from typing import Protocol
+from typing import Literal
 
 from rollout.errors import Locked, NotARollout, NotFound, SourceError, WriteError
+from rollout.storage.holder import Holder, locked
+from rollout.storage.port import AnyPath, AppendFile, FileSystem, Listed, ReadFile, ShortWrite, Status
 
 if sys.platform == "win32":
     import msvcrt
 else:
     import fcntl
 
-AnyPath = str | os.PathLike[str]
+__all__ = ["REAL", "AnyPath", "AppendFile", "FileSystem", "ReadFile", "RealFileSystem", "ShortWrite"]
 
 _OPEN = (
     getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
@@ -37,116 +34,7 @@ _OPEN = (
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _WINDOWS_LOCK_OFFSET = 1 << 62  # behind any data: Windows locks keep readers out
 _NOTE_BYTES = 4096
-
-
-class ShortWrite(OSError):
-    """The system took only the first `written` of `wanted` bytes."""
-
-    def __init__(self, written: int, wanted: int) -> None:
-        super().__init__(errno.EIO, f"only {written} of {wanted} bytes were written")
-        self.written, self.wanted = written, wanted
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Holder:
-    """Who writes: process, machine, and since when (text, as it is to be shown)."""
-
-    pid: int
-    host: str
-    since: str
-
-    def __str__(self) -> str:
-        return f"process {self.pid} on {self.host} since {self.since}"
-
-    def encode(self) -> bytes:
-        """The note in the lock file: one JSON object."""
-        return json.dumps(dataclasses.asdict(self)).encode() + b"\n"
-
-    @classmethod
-    def decode(cls, note: bytes) -> Holder | None:
-        """The holder of a note; None for one that was not written whole."""
-        try:
-            found = json.loads(note)
-            return cls(int(found["pid"]), str(found["host"]), str(found["since"]))
-        except (ValueError, KeyError, TypeError, RecursionError):
-            return None
-
-
-def locked(path: str, holder: Holder | None) -> Locked:
-    """The error for a lock that is taken."""
-    who = "" if holder is None else f" ({holder})"
-    return Locked(f"another writer holds it{who}", path=path, remedy="close it there, or read without a lock")
-
-
-class ReadFile(Protocol):
-    """An open file. Safe to use from several threads."""
-
-    @property
-    def identity(self) -> tuple[int, int]:
-        """Device and inode: equal for two files that share their bytes."""
-
-    def size(self) -> int:
-        """Bytes in the file now."""
-
-    def data_start(self) -> int:
-        """Where a hole at the beginning ends; 0 if there is none."""
-
-    def read_at(self, offset: int, n: int) -> bytes:
-        """`n` bytes from `offset`; fewer only where the file ends. SourceError if the disk fails."""
-
-    def close(self) -> None:
-        """Closes the file; once is enough, twice is fine."""
-
-
-class AppendFile(ReadFile, Protocol):
-    """A file open for appending (and for reading). Raises OSError."""
-
-    def append(self, data: bytes) -> int:
-        """Writes `data` at the end in one system call; the offset behind it. ShortWrite if not all of it went."""
-
-    def sync(self) -> None:
-        """Returns when the bytes and the size of the file are on the disk, its name perhaps not."""
-
-    def truncate(self, size: int) -> None:
-        """Cuts the file to `size` bytes."""
-
-    def lock(self, holder: Holder) -> None:
-        """Takes the one writer's lock and leaves a note of the holder beside the file.
-
-        Locked, naming the present holder, if it is taken or if the path now names another file.
-        Released by `close` and by the end of the process.
-        """
-
-
-class FileSystem(Protocol):
-    """What this library does to files. Methods that change something raise OSError."""
-
-    def open_read(self, path: AnyPath) -> ReadFile:
-        """NotFound, NotARollout (a directory, a FIFO, a device: never blocks) or SourceError."""
-
-    def open_append(self, path: AnyPath, *, create: bool = False, mode: int = 0o600) -> AppendFile:
-        """`create`: the file must not be there yet, else it must. FileExistsError, FileNotFoundError, NotARollout."""
-
-    def write_new(self, path: AnyPath, data: bytes) -> None:
-        """A new file (0600) with `data`, synced; its directory is not. FileExistsError."""
-
-    def mkdir(self, path: AnyPath) -> None:
-        """One new directory, 0700. FileExistsError."""
-
-    def sync_dir(self, path: AnyPath) -> None:
-        """Returns when the names in the directory are on the disk."""
-
-    def rename(self, source: AnyPath, target: AnyPath) -> None:
-        """Atomic; replaces `target`."""
-
-    def link(self, source: AnyPath, target: AnyPath) -> None:
-        """A second name. FileExistsError."""
-
-    def unlink(self, path: AnyPath) -> None:
-        """Removes a name."""
-
-    def names(self, path: AnyPath) -> list[str]:
-        """The names in a directory, sorted. FileNotFoundError, NotADirectoryError."""
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0002, 0.01  # between two looks at a lock that is waited for
 
 
 class _File:
@@ -222,14 +110,16 @@ class _AppendFile(_File):
     def truncate(self, size: int) -> None:
         os.ftruncate(self._fd, size)
 
+    def set_mtime(self, ns: int) -> None:
+        os.utime(self._fd if os.utime in os.supports_fd else self._path, ns=(ns, ns))
+
     def lock(self, holder: Holder) -> None:
         beside = _note_path(self._path)
         try:
             _lock(self._fd)
         except (BlockingIOError, PermissionError) as error:  # the second is what Windows says
             raise locked(self._path, _read_note(beside)) from error
-        if not self._is_at_its_path():
-            raise Locked("was replaced while it was being opened", path=self._path, remedy="open it again")
+        self._check_place()
         self._note = beside
         with contextlib.suppress(OSError):  # the lock holds without its note
             fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _OPEN | _NOFOLLOW, 0o600)
@@ -237,6 +127,31 @@ class _AppendFile(_File):
                 os.write(fd, holder.encode())
             finally:
                 os.close(fd)
+
+    def hold(self, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                _lock(self._fd)
+                break
+            except (BlockingIOError, PermissionError) as error:
+                if time.monotonic() >= deadline:
+                    raise locked(self._path, _read_note(_note_path(self._path))) from error
+                time.sleep(pause_s)
+                pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
+        try:
+            self._check_place()
+        except BaseException:
+            self.release()
+            raise
+
+    def release(self) -> None:
+        _unlock(self._fd)
+
+    def _check_place(self) -> None:
+        if not self._is_at_its_path():
+            raise Locked("was replaced while it was being opened", path=self._path, remedy="open it again")
 
     def _is_at_its_path(self) -> bool:
         try:
@@ -273,6 +188,14 @@ def _lock(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
+def _unlock(fd: int) -> None:
+    if sys.platform == "win32":
+        os.lseek(fd, _WINDOWS_LOCK_OFFSET, os.SEEK_SET)
+        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
+    else:
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+
 def _sync(fd: int) -> None:
     if sys.platform == "darwin":
         fcntl.fcntl(fd, fcntl.F_FULLFSYNC)  # fsync alone stops at the drive's cache there
@@ -307,6 +230,14 @@ def _regular(fd: int, path: str) -> int:
     os.close(fd)
     kinds = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a FIFO", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
     raise _no_rollout(path, kinds.get(stat.S_IFMT(mode), "no regular file"))
+
+
+def _kind_of(entry: os.DirEntry[str]) -> Literal["file", "directory", "link", "other"]:
+    if entry.is_file(follow_symlinks=False):
+        return "file"
+    if entry.is_dir(follow_symlinks=False):
+        return "directory"
+    return "link" if entry.is_symlink() else "other"
 
 
 def _no_rollout(path: str, kind: str) -> NotARollout:
@@ -382,6 +313,14 @@ class RealFileSystem:
 
     def names(self, path: AnyPath) -> list[str]:
         return sorted(os.listdir(path))
+
+    def listed(self, path: AnyPath) -> list[Listed]:
+        with os.scandir(path) as found:
+            return sorted([Listed(entry.name, _kind_of(entry)) for entry in found])
+
+    def status(self, path: AnyPath) -> Status:
+        found = os.stat(path)
+        return Status(found.st_size, found.st_mtime_ns, (found.st_dev, found.st_ino))
 
     def _place(self, path: AnyPath) -> str:
         """`path` as it is to be written; with a root, its directory resolved, and refused if that lies outside."""

@@ -2,6 +2,8 @@
 
 `<home>/sessions/YYYY/MM/DD/rollout-<time>-<thread>[_<part>].jsonl[.zst]`, archived ones flat in
 `<home>/archived_sessions/`. Only names are looked at, no file is opened. No symbolic link is followed below the home.
+
+A reference is tried as a position, an id, the beginning of one and a name, in this order.
 """
 
 from __future__ import annotations
@@ -9,14 +11,21 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from rollout import ids
 from rollout.errors import Ambiguous, NotFound
+from rollout.storage.fs import REAL, FileSystem
+from rollout.storage.names import fold, read_names
+from rollout.storage.port import Listed
 
 _NEWEST = re.compile(r"-\d+")
 _SHOWN = 4
+_REFERENCE_CHARACTERS = 80
+Odd = Callable[[Path, str], None]
+"""Is told of what looks like a rollout and is passed over: the path, and what is odd about it."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,6 +45,27 @@ class Entry:
         return (self.time, self.part or "", self.thread)
 
 
+class Named(NamedTuple):
+    """An entry that was not asked for its path yet: cheap to make by the thousand."""
+
+    folder: Path
+    name: str
+    parts: ids.NameParts
+    archived: bool
+
+    @property
+    def order(self) -> tuple[str, str, str]:
+        """As that of the entry."""
+        time, thread, part, _ = self.parts
+        return (time, part or "", thread)
+
+    @property
+    def entry(self) -> Entry:
+        """The entry."""
+        parts = self.parts
+        return Entry(self.folder / self.name, parts.thread, parts.time, parts.part, parts.sealed, self.archived)
+
+
 def default_home(environ: Mapping[str, str] | None = None) -> Path:
     """$ROLLOUT_HOME, else $CODEX_HOME, else ~/.codex."""
     env = os.environ if environ is None else environ
@@ -51,39 +81,65 @@ def home_of(path: Path) -> Path | None:
     return None
 
 
-def scan(home: Path) -> Iterator[Entry]:
-    """Every rollout file of a home, in no order. Where a plain file and its sealed twin stand, the plain one alone."""
-    for top, archived in ((home / "sessions", False), (home / "archived_sessions", True)):
-        yield from _scan_tree(top, archived, depth=0 if archived else 3)
+def _not_told(path: Path, what: str) -> None:
+    pass
 
 
-def _scan_tree(directory: Path, archived: bool, depth: int) -> Iterator[Entry]:
-    try:
-        with os.scandir(directory) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
-    except (FileNotFoundError, NotADirectoryError, PermissionError):
-        return
-    names = {entry.name for entry in entries}
-    for entry in entries:
-        if depth > 0 and entry.is_dir(follow_symlinks=False):
-            yield from _scan_tree(Path(entry.path), archived, depth - 1)
+def folders(home: Path, odd: Odd = _not_told, *, fs: FileSystem = REAL) -> Iterator[tuple[Path, bool, list[Listed]]]:
+    """The folders of a home that rollouts can lie in, whether of archived ones, and what is in each; in no order."""
+    waiting = [(home / "archived_sessions", True, 0), (home / "sessions", False, 3)]
+    while waiting:
+        folder, archived, depth = waiting.pop()
+        try:
+            found = fs.listed(folder)
+        except FileNotFoundError:
             continue
-        parts = ids.parse_file_name(entry.name)
-        if parts is None or (parts.sealed and entry.name.removesuffix(".zst") in names):
+        except OSError as error:
+            odd(folder, f"cannot be looked into: {error.strerror}")
             continue
-        if entry.is_file(follow_symlinks=False):
-            yield Entry(Path(entry.path), parts.thread, parts.time, parts.part, parts.sealed, archived)
+        if depth > 0:
+            waiting += [(folder / name, archived, depth - 1) for name, kind in reversed(found) if kind == "directory"]
+            found = [listed for listed in found if listed.kind != "directory"]
+        yield folder, archived, found
 
 
-def find_thread(home: Path, thread: str) -> list[Entry]:
-    """All files of a thread (a revert adds one), newest first."""
-    return sorted((e for e in scan(home) if e.thread == thread), key=lambda e: e.order, reverse=True)
+def scan(home: Path, odd: Odd = _not_told, *, fs: FileSystem = REAL, twins: bool = False) -> Iterator[Entry]:
+    """Every rollout file of a home, in no order. Where a plain file and its sealed twin stand, the plain one alone.
+
+    With `twins` both. `odd` is told of what looks like one and is passed over: the path, and what is odd about it.
+    """
+    return (named.entry for named in scan_names(home, odd, fs=fs, twins=twins))
 
 
-def heads(home: Path, *, archived: bool) -> list[Entry]:
+def scan_names(home: Path, odd: Odd = _not_told, *, fs: FileSystem = REAL, twins: bool = False) -> Iterator[Named]:
+    """The same, without their paths."""
+    for folder, archived, found in folders(home, odd, fs=fs):
+        names = {listed.name for listed in found}
+        for name, kind in found:
+            parts = ids.parse_file_name(name)
+            if parts is None:
+                if kind == "link":
+                    odd(folder / name, "is a symbolic link: not followed")
+                elif name.endswith((".jsonl", ".jsonl.zst")) and not name.startswith("."):
+                    odd(folder / name, "its name is not that of a rollout")
+            elif kind != "file":
+                odd(folder / name, "is no regular file")
+            elif parts.sealed and not twins and name.removesuffix(".zst") in names:
+                odd(folder / name, "the plain file beside it counts")
+            else:
+                yield Named(folder, name, parts, archived)
+
+
+def find_thread(home: Path, thread: str, *, fs: FileSystem = REAL, twins: bool = False) -> list[Entry]:
+    """All files of a thread (a revert adds one), newest first; a sealed twin behind the plain file."""
+    found = (e for e in scan(home, fs=fs, twins=twins) if e.thread == thread)
+    return sorted(found, key=lambda e: (e.order, not e.sealed), reverse=True)
+
+
+def heads(home: Path, *, archived: bool, fs: FileSystem = REAL) -> list[Entry]:
     """The file that each thread goes on in, newest thread first."""
     newest: dict[str, Entry] = {}
-    for entry in scan(home):
+    for entry in scan(home, fs=fs):
         if (archived or not entry.archived) and (
             entry.thread not in newest or newest[entry.thread].order < entry.order
         ):
@@ -96,31 +152,58 @@ def is_position(reference: str) -> bool:
     return _NEWEST.fullmatch(reference) is not None
 
 
-def resolve(home: Path, reference: str) -> Path:
-    """The file that `-N` (the N-th newest thread), a thread id or a unique prefix of one names."""
+def resolve(home: Path, reference: str, *, fs: FileSystem = REAL) -> Path:
+    """The file that `-N` (the N-th newest thread that is not archived), a thread id, a unique prefix or a name names.
+
+    A name is taken as it is written, else in any case if one thread alone has it so. NotFound, Ambiguous.
+    """
     if is_position(reference):
-        return _nth_newest(home, -int(reference), reference)
+        return _nth_newest(home, -int(reference[:20]), reference, fs)
     wanted = reference.strip().lower()
-    found = [entry for entry in heads(home, archived=True) if wanted and entry.thread.startswith(wanted)]
-    exact = [entry for entry in found if entry.thread == wanted]
-    if len(exact or found) == 1:
-        return (exact or found)[0].path
-    if not found:
-        raise NotFound(
-            f"no rollout {reference!r}: no such file, and no thread id in {home} begins with it",
-            remedy="give a path, a thread id, the beginning of one, or -1 for the newest",
-        )
-    shown = ", ".join(entry.thread for entry in found[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
-    raise Ambiguous(f"{reference!r} is the beginning of {len(found)} thread ids: {shown}", remedy="give more of the id")
+    found = heads(home, archived=True, fs=fs)
+    begun = [entry for entry in found if wanted and entry.thread.startswith(wanted)]
+    exact = [entry for entry in begun if entry.thread == wanted]
+    if len(exact or begun) == 1:
+        return (exact or begun)[0].path
+    names = read_names(home, fs)
+    named = _named(found, names, reference)
+    if len(named) == 1:
+        return named[0].path
+    if named or begun:
+        what = "the name of {} threads" if named else "the beginning of {} thread ids"
+        remedy = "give the id" if named else "give more of the id"
+        told = f"{what.format(len(named or begun))}: {_told(named or begun, names)}"
+        raise Ambiguous(f"{_shown(reference)} is {told}", remedy=remedy)
+    raise NotFound(
+        f"no rollout {_shown(reference)}: no such file, and no thread in {home} has that name or an id that begins so",
+        remedy="give a path, a thread id, the beginning of one, a name, or -1 for the newest",
+    )
 
 
-def _nth_newest(home: Path, n: int, reference: str) -> Path:
-    found = heads(home, archived=False)
+def _named(found: Sequence[Entry], names: Mapping[str, str], name: str) -> list[Entry]:
+    exact = [entry for entry in found if names.get(entry.thread) == name.strip()]
+    folded = fold(name)
+    return exact or [entry for entry in found if folded and fold(names.get(entry.thread, "")) == folded]
+
+
+def _told(entries: Sequence[Entry], names: Mapping[str, str]) -> str:
+    told = [f"{e.thread} ({_shown(names[e.thread])})" if e.thread in names else e.thread for e in entries[:_SHOWN]]
+    return ", ".join(told) + (", …" if len(entries) > _SHOWN else "")
+
+
+def _shown(text: str) -> str:
+    """A text in quotes, on one line, not too long."""
+    return repr(text if len(text) <= _REFERENCE_CHARACTERS else f"{text[:_REFERENCE_CHARACTERS]}…")
+
+
+def _nth_newest(home: Path, n: int, reference: str, fs: FileSystem) -> Path:
+    found = heads(home, archived=False, fs=fs)
     if not found:
         raise NotFound(f"no sessions in {home}", remedy="set ROLLOUT_HOME or give a path")
     if not 1 <= n <= len(found):
+        count = f"{len(found)} session{'s' if len(found) != 1 else ''}"
         raise NotFound(
-            f"{reference} is not there: {home} has {len(found)} session{'s' if len(found) != 1 else ''}",
+            f"{reference[:_REFERENCE_CHARACTERS]} is not there: {home} has {count}",
             remedy=f"give -1 to -{len(found)}",
         )
     return found[n - 1].path

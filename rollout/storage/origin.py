@@ -16,11 +16,16 @@ from typing import TypeAlias
 from rollout.errors import NotFound, UsageError
 from rollout.limits import DEFAULT, Limits
 from rollout.storage import home as homes
+from rollout.storage.cipher import Cipher
 from rollout.storage.fs import REAL, FileSystem
+from rollout.storage.keyed import with_keys
+from rollout.storage.names import read_names
+from rollout.storage.sealed import twin
 from rollout.storage.source import Lineage, open_bytes, open_path
 
+_PATH_CHARACTERS = 4096  # no longer path is shown
 AnySource: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | int"
-"""A path, bytes-like data, a thread id or the beginning of one, or -1, -2, … for the newest threads of the home."""
+"""A path, bytes-like data, a thread id, the beginning or name of one, or -1, -2, … for the newest of the home."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,7 +43,7 @@ class Origin:
     def opened(self) -> Iterator[Lineage]:
         """The lineage, its newest file open; all files are closed behind it. SourceError."""
         if self.path is None:
-            first = open_bytes(self.data or b"", limits=self.limits)
+            first = open_bytes(self.data or b"", fs=self.fs, limits=self.limits)
         else:
             first = open_path(self.path, fs=self.fs, limits=self.limits)
         lineage = Lineage(first, home=self.home, fs=self.fs, limits=self.limits, end=self.size)
@@ -48,24 +53,36 @@ class Origin:
             lineage.close()
 
 
-def find(source: AnySource, home: str | os.PathLike[str] | None = None, limits: Limits = DEFAULT) -> Origin:
+def find(
+    source: AnySource,
+    home: str | os.PathLike[str] | None = None,
+    limits: Limits = DEFAULT,
+    cipher: Cipher | None = None,
+) -> Origin:
     """What `source` names. NotFound, Ambiguous, UsageError; the file itself is not opened yet."""
-    base = None if home is None else Path(home).expanduser()
+    base, fs = None if home is None else Path(home).expanduser(), with_keys(REAL, cipher)
     if isinstance(source, bytes | bytearray | memoryview):
-        return Origin(source, None, base, limits)
+        return Origin(source, None, base, limits, fs=fs)
     path = locate(source, base)
-    return Origin(None, path, base or homes.home_of(path) or homes.default_home(), limits)
+    return Origin(None, path, base or homes.home_of(path) or homes.default_home(), limits, fs=fs)
 
 
-def locate(source: str | os.PathLike[str] | int, home: Path | None = None) -> Path:
-    """The path that a reference names. A file of that name counts before an id."""
+def locate(source: str | os.PathLike[str] | int, home: Path | None = None, *, fs: FileSystem = REAL) -> Path:
+    """The path that a reference names. A file of that name counts before an id, an id before a thread's name.
+
+    Of a file whose sealed or plain twin alone is there, it is that. What looks like a path is one, or exactly the name
+    of a thread. NotFound, Ambiguous, UsageError.
+    """
     if isinstance(source, bool) or not isinstance(source, str | os.PathLike | int):
         raise UsageError(f"not a rollout: {type(source).__name__}", remedy="give a path, bytes, a thread id or -1")
     text = str(source) if isinstance(source, int) else os.fspath(source)
     if not text or "\0" in text:
         raise UsageError("an empty path, or one with a NUL", remedy="give a path, a thread id or -1")
+    if (sealed := twin(Path(text))) is not None and os.path.lexists(sealed) and not os.path.lexists(text):
+        return sealed
     if isinstance(source, os.PathLike) or os.path.lexists(text):
         return Path(text)
-    if os.sep in text or text.endswith((".jsonl", ".zst")):
-        raise NotFound("no such file", path=text, remedy="check the path, or give a thread id or -1")
-    return homes.resolve(home or homes.default_home(), text)
+    base = home or homes.default_home()
+    if (os.sep in text or text.endswith((".jsonl", ".zst"))) and text not in read_names(base, fs).values():
+        raise NotFound("no such file", path=text[:_PATH_CHARACTERS], remedy="check the path, or give a thread id or -1")
+    return homes.resolve(base, text, fs=fs)

@@ -21,6 +21,7 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol
 
 from rollout.errors import NotARollout
 from rollout.limits import DEFAULT
@@ -28,6 +29,13 @@ from rollout.storage.fs import AnyPath, AppendFile, FileSystem, ReadFile
 
 HoldsRecord = Callable[[bytes], bool]
 """Would a reader find a record in these bytes, which end in no newline?"""
+
+
+class Readable(Protocol):
+    """A file, or the text of a sealed one."""
+
+    def read_at(self, offset: int, n: int, /) -> bytes: ...
+
 
 # At the end of a line that is JSON this cannot be anything but a key of the outermost object.
 _MARK = re.compile(rb',"batch":\[([1-9][0-9]{0,8}),([1-9][0-9]{0,8})\]\}\Z')
@@ -125,17 +133,18 @@ class Plan:
 
 def inspect(file: ReadFile, holds_record: HoldsRecord, *, chunk_bytes: int = DEFAULT.chunk_bytes) -> Plan:
     """Decides what is to be done; changes nothing. SourceError if the disk fails."""
-    return _plan(file, file.size(), holds_record, chunk_bytes)
+    return inspect_first(file, file.size(), holds_record, chunk_bytes)
 
 
-def _plan(file: ReadFile, end: int, holds_record: HoldsRecord, chunk_bytes: int) -> Plan:
+def inspect_first(file: Readable, end: int, holds_record: HoldsRecord, chunk_bytes: int = DEFAULT.chunk_bytes) -> Plan:
+    """The same for the first `end` bytes, of a sealed file too."""
     data_end = _data_end(file, end, chunk_bytes)
     lines = _lines_backward(file, data_end, chunk_bytes)
     tail_start, tail = next(lines)
     whole = bool(tail) and holds_record(tail)
     batch = incomplete_batch_start(itertools.chain([(tail_start, tail)] if whole else [], lines), holds_record)
     if batch is not None:
-        below = _plan(file, batch, holds_record, chunk_bytes)  # it may begin behind NUL bytes, inside a line
+        below = inspect_first(file, batch, holds_record, chunk_bytes)  # it may begin behind NUL bytes, inside a line
         return Plan(end, below.cut, data_end, below.newline)
     if whole or not tail:
         return Plan(end, data_end, data_end, newline=whole)
@@ -185,7 +194,7 @@ def _holds_durably(fs: FileSystem, path: str, data: bytes) -> bool:
         file.close()
 
 
-def _data_end(file: ReadFile, end: int, chunk_bytes: int) -> int:
+def _data_end(file: Readable, end: int, chunk_bytes: int) -> int:
     """Where the NUL bytes begin that end the file."""
     while end:
         start = max(0, end - chunk_bytes)
@@ -196,7 +205,7 @@ def _data_end(file: ReadFile, end: int, chunk_bytes: int) -> int:
     return 0
 
 
-def _lines_backward(file: ReadFile, end: int, chunk_bytes: int) -> Iterator[tuple[int, bytes]]:
+def _lines_backward(file: Readable, end: int, chunk_bytes: int) -> Iterator[tuple[int, bytes]]:
     """First the tail (perhaps empty), then the lines without their newlines, newest first, as (offset, bytes)."""
     pieces: list[bytes] = []  # of the line that is being read, last piece first
     while end:

@@ -5,6 +5,7 @@ A file that is being written while it is read is read as it was when it was open
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,13 +16,15 @@ import msgspec
 from rollout import ids
 from rollout.core import codec, lines
 from rollout.core import records as r
+from rollout.core.labels import UNLABELLED, Label, label_of
 from rollout.core.reconstruct import Segment
-from rollout.errors import SourceError
+from rollout.errors import NotFound, SourceError
 from rollout.limits import DEFAULT, Limits
 from rollout.storage import home as homes
+from rollout.storage.decrypting import DecryptingSource, is_encrypted, plain_source
 from rollout.storage.fs import REAL, FileSystem, ReadFile
 from rollout.storage.recovery import incomplete_batch_start
-from rollout.storage.sealed import MAGIC, SealedSource
+from rollout.storage.sealed import SealedSource, is_sealed, twin
 
 
 class FileSource:
@@ -65,22 +68,44 @@ class _Memory:
         return bytes(self._data[offset : offset + n])
 
 
+AnyText = FileSource | SealedSource | lines.BytesSource | DecryptingSource
+"""The text of a rollout: as it stands there, unpacked, decrypted."""
+
+
 @dataclasses.dataclass(slots=True)
 class Opened:
     """One open rollout file, or bytes in memory (`path` None). Close it."""
 
     path: Path | None
-    source: FileSource | SealedSource | lines.BytesSource
+    source: AnyText
     file: ReadFile | None
     limits: Limits = DEFAULT
     _meta: dict[str, Any] | None = None
     _meta_is_first: bool = False
+    _label: Label = UNLABELLED
     _meta_known: bool = False
+    meta_offset: int | None = None
+    """Where the line of the session_meta begins, once it was looked for; None if there is none."""
+
+    def assume(self, meta: dict[str, Any], *, is_first: bool) -> None:
+        """What an earlier look at the file found as its session_meta: it is not looked for."""
+        self._meta, self._meta_is_first, self._meta_known = meta, is_first, True
+
+    @property
+    def begins_with_meta(self) -> bool:
+        """Whether the first record of the file is its session_meta."""
+        self._look_at_head()
+        return self._meta_is_first
+
+    @property
+    def stored(self) -> lines.Source:
+        """The text as it stands there (unpacked), encrypted if it is."""
+        return plain_source(self.source)
 
     def close(self) -> None:
         """Lets go of the file."""
-        if isinstance(self.source, SealedSource):
-            self.source.close()
+        if isinstance(stored := self.stored, SealedSource):
+            stored.close()
         if self.file is not None:
             self.file.close()
 
@@ -89,6 +114,12 @@ class Opened:
         """The payload of the first session_meta that begins within `limits.head_bytes`; None if there is none."""
         self._look_at_head()
         return self._meta
+
+    @property
+    def label(self) -> Label:
+        """The label of the line that `session` stands in."""
+        self._look_at_head()
+        return self._label
 
     @property
     def thread(self) -> str | None:
@@ -109,7 +140,10 @@ class Opened:
             self.limits, chunk_bytes=min(self.limits.chunk_bytes, self.limits.first_chunk_bytes)
         )
         is_first = True
-        for block in lines.forward(self.source, begin, limits=small):
+        # Of an encrypted file no other line can be it, and this one says something without a key too.
+        is_locked = isinstance(self.source, DecryptingSource)
+        source = lines.BytesSource(self.source.head()) if isinstance(self.source, DecryptingSource) else self.source
+        for block in lines.forward(source, 0 if is_locked else begin, limits=small):
             if not isinstance(block, lines.Batch):
                 if block.offset >= begin + self.limits.head_bytes:
                     return
@@ -121,7 +155,8 @@ class Opened:
                     if piece.envelope is not None and piece.envelope.type == "session_meta":
                         found = codec.decode_value(codec.payload_of(piece.data))
                         if isinstance(found, dict):
-                            self._meta, self._meta_is_first = found, is_first
+                            self._meta, self._meta_is_first, self._label = found, is_first, label_of(piece.data)
+                            self.meta_offset = offset
                             return
                     is_first = False
                 offset += len(line) + 1
@@ -133,24 +168,54 @@ class Opened:
         return self.file.data_start() if self.file is not None and isinstance(self.source, FileSource) else 0
 
 
-def open_path(path: Path, *, fs: FileSystem = REAL, limits: Limits = DEFAULT) -> Opened:
-    """A plain or sealed rollout file. SourceError (NotFound, NotARollout) if it cannot be opened."""
-    file = fs.open_read(path)
+def open_path(path: Path, *, fs: FileSystem = REAL, limits: Limits = DEFAULT, is_known: bool = False) -> Opened:
+    """A plain or sealed rollout file; its twin where it is not there, as it may have been sealed or unsealed just now.
+
+    `is_known`: that it is not encrypted, so its beginning is not read. SourceError (NotFound, NotARollout) if it cannot
+    be opened.
+    """
+    file, path = _open_either(path, fs)
     try:
-        sealed = file.read_at(0, 4) == MAGIC
-        source = SealedSource(file, limits) if sealed else FileSource(file)
+        sealed = is_sealed(file.read_at(0, 4))
+        source = SealedSource(file, limits, str(path)) if sealed else FileSource(file)
+        start = 0 if sealed else file.data_start()
+        text = source if is_known else _decrypted(source, fs, limits, path, start)
+        return Opened(path, text, file, limits)
     except BaseException:
         file.close()
         raise
-    return Opened(path, source, file, limits)
 
 
-def open_bytes(data: bytes | bytearray | memoryview, *, limits: Limits = DEFAULT) -> Opened:
-    """A rollout in memory, plain or sealed."""
+def _decrypted(
+    source: FileSource | SealedSource | lines.BytesSource, fs: FileSystem, limits: Limits, path: Path | None, start: int
+) -> AnyText:
+    """The source, with its lines opened if they are encrypted; looking for that reads what is read next anyway."""
+    if not is_encrypted(source, min(limits.chunk_bytes, limits.first_chunk_bytes), start):
+        return source
+    named = None if path is None else ids.parse_file_name(path.name)
+    return DecryptingSource(
+        source, fs, limits, None if path is None else str(path), None if named is None else named.thread
+    )
+
+
+def _open_either(path: Path, fs: FileSystem) -> tuple[ReadFile, Path]:
+    try:
+        return fs.open_read(path), path
+    except NotFound:
+        other = twin(path)
+        if other is None:
+            raise
+    with contextlib.suppress(NotFound):
+        return fs.open_read(other), other
+    return fs.open_read(path), path  # may be here again: its twin has just gone
+
+
+def open_bytes(data: bytes | bytearray | memoryview, *, fs: FileSystem = REAL, limits: Limits = DEFAULT) -> Opened:
+    """A rollout in memory, plain or sealed; the keys of `fs` open it."""
     view = memoryview(data).cast("B")
-    if bytes(view[:4]) == MAGIC:
-        return Opened(None, SealedSource(_Memory(view), limits), None, limits)
-    return Opened(None, lines.BytesSource(view), None, limits)
+    sealed = is_sealed(bytes(view[:4]))
+    source = SealedSource(_Memory(view), limits) if sealed else lines.BytesSource(view)
+    return Opened(None, _decrypted(source, fs, limits, None, 0), None, limits)
 
 
 def holds_record(data: bytes) -> bool:
@@ -158,14 +223,17 @@ def holds_record(data: bytes) -> bool:
     return any(piece.envelope is not None for piece in codec.split(data))
 
 
-def visible_end(source: lines.Source, limits: Limits = DEFAULT) -> int:
-    """Where a file ends for a reader: before an incomplete batch at its end (see `recovery`)."""
-    start = incomplete_batch_start(_newest_first(source, limits), holds_record)
-    return source.size if start is None else start
+def visible_end(source: lines.Source, limits: Limits = DEFAULT, start: int = 0) -> int:
+    """Where a file ends for a reader: before an incomplete batch at its end (see `recovery`).
+
+    `start` is the beginning of a line before which no such batch lies.
+    """
+    found = incomplete_batch_start(_newest_first(source, limits, start), holds_record)
+    return source.size if found is None else found
 
 
-def _newest_first(source: lines.Source, limits: Limits) -> Iterator[tuple[int, bytes]]:
-    for block in lines.backward(source, None, limits):
+def _newest_first(source: lines.Source, limits: Limits, start: int) -> Iterator[tuple[int, bytes]]:
+    for block in lines.backward(source, None, limits, start):
         if not isinstance(block, lines.Batch):
             return  # no batch is as long as this
         end = block.end
@@ -189,7 +257,7 @@ class Lineage:
         end: int | None = None,
     ) -> None:
         self.opened = [first]
-        self.end = visible_end(first.source, limits) if end is None else min(end, first.source.size)
+        self.end = visible_end(first.stored, limits) if end is None else min(end, first.source.size)
         """How many bytes of the first file count: all, but for an incomplete batch at its end."""
         self._hides_batch = end is None and self.end < first.source.size
         self.segments: list[Segment] = []
@@ -210,10 +278,11 @@ class Lineage:
     def damage(self) -> list[r.Damage]:
         """What is wrong with the files themselves: sealed frames, missing bases."""
         found = [
-            r.Damage(None, offset, reason, "sealed", None if opened.path is None else str(opened.path))
+            r.Damage(None, offset, reason, kind, None if opened.path is None else str(opened.path))
             for opened in self.opened
-            if isinstance(opened.source, SealedSource)
-            for offset, reason in opened.source.damage
+            for source, kind in ((opened.stored, "sealed"), (opened.source, "encrypted"))
+            if isinstance(source, SealedSource if kind == "sealed" else DecryptingSource)
+            for offset, reason in source.damage
         ]
         if self._hides_batch:
             path = self.opened[0].path
@@ -265,10 +334,10 @@ class Lineage:
     def _places(self, child: Opened, thread: str) -> Iterator[Path]:
         if child.path is not None:
             own = child.path.absolute()
-            yield from (path for name in self._fs.names(own.parent) if _is_of(path := own.parent / name, thread))
+            yield from _beside(own.parent, self._fs, thread)
         home = self._home or (homes.home_of(child.path) if child.path is not None else None)
         if home is not None:
-            yield from (entry.path.absolute() for entry in homes.find_thread(home, thread))
+            yield from (entry.path.absolute() for entry in homes.find_thread(home, thread, fs=self._fs))
 
     def _missing(self, child: Opened, base: object) -> r.Damage:
         name = base.get("thread_id") if isinstance(base, dict) else base
@@ -277,11 +346,14 @@ class Lineage:
         return r.Damage(1, 0, reason, "base", None if child.path is None else str(child.path))
 
 
-def _is_of(path: Path, thread: str) -> bool:
-    parts = ids.parse_file_name(path.name)
-    if parts is None or parts.thread != thread or path.is_symlink():
-        return False
-    return not (parts.sealed and path.with_suffix("").exists())
+def _beside(folder: Path, fs: FileSystem, thread: str) -> Iterator[Path]:
+    """The files of a thread in a folder; where a plain file and its sealed twin stand, the plain one alone."""
+    found = fs.listed(folder)
+    names = {name for name, _ in found}
+    for name, kind in found:
+        parts = ids.parse_file_name(name) if kind == "file" else None
+        if parts is not None and parts.thread == thread and not (parts.sealed and name.removesuffix(".zst") in names):
+            yield folder / name
 
 
 class _Ordinal(msgspec.Struct):
@@ -292,11 +364,11 @@ def _ends_line(opened: Opened, end: int, ordinal: object, limits: Limits) -> boo
     """Whether a line ends at byte `end`, with the ordinal before `ordinal` (where both are told)."""
     if end == 0:
         return True
-    if end > opened.source.size or opened.source.read_at(end - 1, 1) != b"\n":
+    if end > opened.source.size or opened.stored.read_at(end - 1, 1) != b"\n":
         return False
     if not isinstance(ordinal, int):
         return True
-    for block in lines.backward(opened.source, end, limits):
+    for block in lines.backward(opened.stored, end, limits):
         if not isinstance(block, lines.Batch):
             return False
         last = block.lines[-2]

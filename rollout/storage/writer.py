@@ -21,7 +21,8 @@ from types import TracebackType
 
 from rollout.errors import Closed, Conflict, NotFound, Poisoned, RecordError, RolloutError, WriteError
 from rollout.storage import recovery
-from rollout.storage.fs import AnyPath, AppendFile, FileSystem, Holder
+from rollout.storage.fs import AnyPath, AppendFile, FileSystem
+from rollout.storage.holder import Holder
 
 
 class Durability(enum.Enum):
@@ -99,18 +100,25 @@ class Writer:
     ) -> Writer:
         """A new file with its first lines, and the directories it needs, up to `root`; durable unless NONE.
 
-        WriteError if the file is there already or cannot be made.
+        WriteError if the file is there already or cannot be made; then it is not left behind.
         """
         name = os.fspath(path)
-        with _explained(name):
+        with explained(name):
             dirs = make_dirs(fs, os.path.dirname(name) or ".", root=root)
             file = fs.open_append(name, create=True)
-        with _closing_on_error(file):
-            with _explained(name):
+        with closing_on_error(file):
+            with explained(name):
                 file.lock(held_by)
-            writer = cls(fs, name, file, dirs, durability)
-            writer.append(lines)
-            writer.end_turn()
+            try:
+                writer = cls(fs, name, file, dirs, durability)
+                writer.append(lines)
+                writer.end_turn()
+            except BaseException as error:
+                with contextlib.suppress(OSError):
+                    fs.unlink(name)  # nobody was told of it, and it is locked
+                if isinstance(error, WriteError):
+                    error.remedy = "nothing of it is left; mend what the system complains of, then try again"
+                raise
         return writer
 
     @classmethod
@@ -129,10 +137,10 @@ class Writer:
         NotFound, NotARollout, Locked, or WriteError if it cannot be mended.
         """
         name = os.fspath(path)
-        with _explained(name):
+        with explained(name):
             file = fs.open_append(name)
-        with _closing_on_error(file):
-            with _explained(name):
+        with closing_on_error(file):
+            with explained(name):
                 file.lock(held_by)
                 dirs = make_dirs(fs, os.path.dirname(name) or ".", root=root)
                 plan = recovery.inspect(file, holds_record)
@@ -264,7 +272,8 @@ class Writer:
 
 
 @contextlib.contextmanager
-def _closing_on_error(file: AppendFile) -> Iterator[None]:
+def closing_on_error(file: AppendFile) -> Iterator[None]:
+    """Closes the file if the block fails."""
     try:
         yield
     except BaseException:
@@ -273,7 +282,7 @@ def _closing_on_error(file: AppendFile) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _explained(path: str) -> Iterator[None]:
+def explained(path: str) -> Iterator[None]:
     """Turns an OSError of opening into an exception of this library."""
     try:
         yield

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import dataclasses
-import enum
 import errno
 import os
 import posixpath
@@ -14,100 +13,11 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from rollout.errors import Locked, NotARollout, NotFound
-from rollout.storage.fs import AnyPath, Holder, ShortWrite, locked
+from rollout.storage.holder import Holder, locked
+from rollout.storage.port import AnyPath, Listed, ShortWrite, Status
+from rollout.testing.ops import NAMING, ROOT, Effect, Fault, Image, Kind, Op, change_names
 
-ROOT = 0
-
-
-class Kind(enum.Enum):
-    """What can be done to a disk."""
-
-    WRITE = "write"
-    TRUNCATE = "truncate"
-    SYNC = "sync"
-    SYNC_FAILED = "sync failed"
-    SYNC_DIR = "sync dir"
-    CREATE = "create"
-    MKDIR = "mkdir"
-    LINK = "link"
-    UNLINK = "unlink"
-    RENAME = "rename"
-
-
-NAMING = frozenset({Kind.CREATE, Kind.MKDIR, Kind.LINK, Kind.UNLINK, Kind.RENAME})
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Op:
-    """One operation.
-
-    `node` is the file (write, truncate, sync) or the directory in which `name` comes to stand for `target`, or ceases
-    to; a rename takes the name from `old_name` in `old_node`.
-    """
-
-    kind: Kind
-    node: int
-    name: str = ""
-    target: int = -1
-    data: bytes = b""
-    size: int = 0
-    old_node: int = -1
-    old_name: str = ""
-
-
-class Effect(enum.Enum):
-    """What goes wrong with an operation."""
-
-    FAIL = "fail"
-    """It raises `error`, and nothing happens (a failed sync makes what was not synced unsafe for ever)."""
-    SHORT = "short"
-    """A write takes `written` bytes only."""
-    DROP = "drop"
-    """It says that all went well and does nothing."""
-    DELAY = "delay"
-    """It says that all went well and is done after the next operation."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Fault:
-    """Something goes wrong with the `nth` operation (from 0) of `kind`, or of any kind (None)."""
-
-    nth: int
-    effect: Effect
-    kind: Kind | None = None
-    error: int = errno.EIO
-    written: int = 0
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Image:
-    """Nodes: files with their bytes, directories with the nodes that their names stand for."""
-
-    files: dict[int, bytes]
-    dirs: dict[int, dict[str, int]]
-
-    def tree(self) -> dict[str, bytes | None]:
-        """Paths to bytes, or None for a directory."""
-        found: dict[str, bytes | None] = {}
-        below = [("", ROOT)]
-        while below:
-            path, node = below.pop()
-            for name, child in self.dirs[node].items():
-                found[f"{path}/{name}"] = self.files.get(child)
-                if child in self.dirs:
-                    below.append((f"{path}/{name}", child))
-        return found
-
-
-def change_names(dirs: dict[int, dict[str, int]], op: Op) -> None:
-    """Does to the directories what `op` does to names."""
-    if op.kind is Kind.UNLINK:
-        if dirs[op.node].get(op.name) == op.target:
-            del dirs[op.node][op.name]
-        return
-    if op.kind is Kind.RENAME and dirs[op.old_node].get(op.old_name) == op.target:
-        del dirs[op.old_node][op.old_name]
-    dirs[op.node][op.name] = op.target
+__all__ = ["NAMING", "Effect", "Fault", "Image", "Kind", "Op", "SimulatedDisk", "SimulatedFile", "change_names"]
 
 
 class SimulatedDisk:
@@ -125,6 +35,7 @@ class SimulatedDisk:
         self._files: dict[int, bytes] = {}
         self._dirs: dict[int, dict[str, int]] = {ROOT: {}}
         self._next = ROOT + 1
+        self.changed: dict[int, int] = {}
         self._locks: dict[int, Holder] = {}
         self.process = 0
         self._mutex = threading.RLock()
@@ -204,6 +115,16 @@ class SimulatedDisk:
         """As the port says."""
         return sorted(self._dirs[self._find_dir(path)])
 
+    def listed(self, path: AnyPath) -> list[Listed]:
+        """As the port says."""
+        names = self._dirs[self._find_dir(path)]
+        return sorted(Listed(name, "directory" if node in self._dirs else "file") for name, node in names.items())
+
+    def status(self, path: AnyPath) -> Status:
+        """As the port says."""
+        node = self._find(path)
+        return Status(len(self._files.get(node, b"")), self.changed.get(node, 0), (id(self), node))
+
     # operations
 
     def do(self, op: Op) -> int:
@@ -238,6 +159,8 @@ class SimulatedDisk:
 
     def _record(self, op: Op) -> None:
         self.ops.append(op)
+        if op.kind not in {Kind.SYNC, Kind.SYNC_FAILED, Kind.SYNC_DIR}:
+            self.changed[op.target if op.kind is Kind.CREATE else op.node] = len(self.ops)
         if op.kind is Kind.WRITE:
             self._files[op.node] += op.data
         elif op.kind is Kind.TRUNCATE:
@@ -349,6 +272,10 @@ class SimulatedFile:
         """As the port says."""
         return len(self._disk.content(self._node))
 
+    def set_mtime(self, ns: int) -> None:
+        """As the port says; no operation of its own, as nothing depends on it."""
+        self._disk.changed[self._node] = ns
+
     def data_start(self) -> int:
         """As the port says: no file here is sparse."""
         return 0
@@ -381,6 +308,15 @@ class SimulatedFile:
         self._disk.check_alive(self._process)
         self._disk.lock(self._node, self._path, holder)
         self._holds_lock = True
+
+    def hold(self, timeout_s: float) -> None:
+        """As the port says, but for the waiting."""
+        self.lock(Holder(0, "", ""))
+
+    def release(self) -> None:
+        """As the port says."""
+        self._disk.unlock(self._node)
+        self._holds_lock = False
 
     def close(self) -> None:
         """As the port says."""

@@ -7,7 +7,7 @@ import json
 
 import msgspec
 
-from rollout.storage.fs import Holder
+from rollout.storage.holder import Holder
 from rollout.storage.recovery import incomplete_batch_start
 
 ME = Holder(7, "here", "now")

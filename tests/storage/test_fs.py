@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from rollout.errors import Locked, NotARollout, NotFound, SourceError, WriteError
-from rollout.storage.fs import REAL, FileSystem, Holder, RealFileSystem, ShortWrite
+from rollout.storage.fs import REAL, FileSystem, RealFileSystem, ShortWrite
+from rollout.storage.holder import Holder
 from rollout.testing.disk import SimulatedDisk
 from tests.storage import ME
 

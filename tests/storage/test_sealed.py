@@ -255,6 +255,30 @@ def test_of_a_frame_that_is_damaged_inside_only_its_own_text_is_lost(table: bool
     assert damage.kind == "sealed"
 
 
+@pytest.mark.parametrize("broken", range(4))
+@pytest.mark.parametrize("at", [0, 5, 7])
+def test_frames_behind_one_that_does_not_begin_as_a_frame_are_read_without_a_seek_table(broken: int, at: int) -> None:
+    texts = [b"".join(noise(10 * k + n) for n in range(10)) for k in range(4)]
+    packed = [bytearray(pack(text)) for text in texts]
+    packed[broken][at] ^= 0xFF  # the magic number, the content size, the first block
+    if broken == 0:
+        packed.insert(0, bytearray(pack(b"")))
+    source = SealedSource(Packed(b"".join(packed)))
+    expected = {line for i, text in enumerate(texts) if i != broken for line in text.split(b"\n") if line}
+    assert good_lines(source) >= expected
+    assert len(good_lines(source) - expected) <= 10
+    assert [offset for offset, _ in source.damage] == [sum(map(len, packed[: broken + (broken == 0)]))]
+    source.close()
+
+
+def test_a_magic_number_that_is_no_beginning_of_a_frame_is_not_taken_for_one() -> None:
+    last = pack(b.log(b.user("last")))
+    source = SealedSource(Packed(pack(LOG) + b"?" + b"\x28\xb5\x2f\xfd" * 50 + last[:9] + last))
+    assert read_all(source) == LOG + b"\0" + b.log(b.user("last"))
+    assert [offset for offset, _ in source.damage] == [len(pack(LOG))]
+    source.close()
+
+
 @pytest.mark.parametrize("sized", [True, False])
 @pytest.mark.parametrize("limits", [Limits(), Limits(frame_bytes=10)])
 def test_frames_around_a_damaged_one_are_read_through_the_temporary_file_too(sized: bool, limits: Limits) -> None:

@@ -302,11 +302,13 @@ def test_an_interruption_in_the_middle_poisons_too(where: str, monkeypatch: pyte
         log.append([line(2)])
 
 
-def test_a_failed_directory_sync_of_a_new_file_poisons_and_gives_the_lock_back() -> None:
-    disk = SimulatedDisk(faults=[Fault(0, Effect.FAIL, Kind.SYNC_DIR)])
-    with pytest.raises(WriteError, match=r"could not be put on the disk.*first 0 bytes"):
+@pytest.mark.parametrize("kind", [Kind.WRITE, Kind.SYNC, Kind.SYNC_DIR])
+def test_a_new_file_that_cannot_be_made_durable_is_not_left_behind(kind: Kind) -> None:
+    disk = SimulatedDisk(faults=[Fault(0, Effect.FAIL, kind)])
+    with pytest.raises(WriteError, match=r"could not be (written|put on the disk).*nothing of it is left"):
         create(disk)
-    reopen(disk).close()
+    assert not any(disk.tree().values())
+    create(disk).close()
 
 
 def test_directories_that_a_new_file_needs_are_made_for_their_owner(tmp_path: Path) -> None:

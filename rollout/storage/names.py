@@ -1,0 +1,211 @@
+"""Names of threads: `<home>/session_index.jsonl`, to which other programs append as well.
+
+A line is {"id", "thread_name", "updated_at"}; the last one for an id wins, and an empty name takes the name away. What
+is no such line is passed over: torn and damaged ones, NUL bytes, lines of other kinds; of two lines that are glued
+together the whole one counts. A name is written as one line in one write, behind a line end if somebody left a torn
+one, and is on the disk when `write` returns. Writers of this library wait for each other (a lock on the file itself);
+other programs need not, as nothing is ever cut off or replaced.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import unicodedata
+import weakref
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+
+from rollout import ids
+from rollout.core import lines
+from rollout.errors import Locked, SourceError, UsageError, WriteError
+from rollout.limits import DEFAULT, KIB, NAME_CHARACTERS
+from rollout.storage.fs import REAL, AppendFile, FileSystem, ReadFile
+from rollout.storage.port import Status
+
+FILE = "session_index.jsonl"
+WAIT_S = 5.0
+"""How long a name waits for another one to be written."""
+_LIMITS = dataclasses.replace(DEFAULT, line_bytes=64 * KIB)
+_START = b'{"id":'  # no JSON string can hold it
+_BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+_TRIES = 3
+
+
+class _Line(msgspec.Struct):
+    id: str
+    thread_name: str
+
+
+_decode = msgspec.json.Decoder(_Line).decode
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Seen:
+    """What the file said when it had that status; None for one that could not be read."""
+
+    status: Status | None
+    names: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    trouble: str | None = None
+
+
+_known: weakref.WeakKeyDictionary[FileSystem, dict[Path, _Seen]] = weakref.WeakKeyDictionary()
+
+
+def check_name(name: str) -> str:
+    """The name as it is kept: trimmed, in normal form C. UsageError if it is none, or could be read as something else.
+
+    What `resolve` takes for a path, a position or the beginning of a thread id would never be found as a name.
+    """
+    if not isinstance(name, str):
+        raise UsageError(f"a name is text, not {type(name).__name__}")
+    kept = unicodedata.normalize("NFC", name).strip()
+    if not 1 <= len(kept) <= NAME_CHARACTERS:
+        remedy = f"give 1 to {NAME_CHARACTERS} characters"
+        raise UsageError(f"a name of {len(kept)} characters", remedy=remedy)
+    if any(c in _BIDI or unicodedata.category(c) in {"Cc", "Cs", "Zl", "Zp"} for c in kept):
+        raise UsageError("a name with a control character or a line end", remedy="leave it out")
+    for is_taken, what in (
+        (kept.startswith("-"), "a position or an option"),
+        ("/" in kept or "\\" in kept or kept in {".", ".."}, "a path"),
+        (kept.lower().endswith((".jsonl", ".zst")), "a path"),
+        (ids.begins_thread_id(kept.lower()), "the beginning of a thread id"),
+    ):
+        if is_taken:
+            raise UsageError(f"{kept!r} could be taken for {what}", remedy="give another name")
+    return kept
+
+
+def fold(name: str) -> str:
+    """What two names have in common that differ in case and form only."""
+    return unicodedata.normalize("NFC", name.strip()).casefold()
+
+
+def read_names(home: Path, fs: FileSystem = REAL) -> Mapping[str, str]:
+    """Thread ids to names, as they stand in the file (trimmed): any text. Empty if it cannot be read."""
+    return Names(home, fs).by_thread()
+
+
+class Names:
+    """The names of a home's threads. The file is read when they are asked for, and again only after it changed."""
+
+    def __init__(self, home: Path, fs: FileSystem = REAL) -> None:
+        self.path = home / FILE
+        self._fs = fs
+
+    def by_thread(self) -> Mapping[str, str]:
+        """See `read_names`."""
+        return self._look().names
+
+    @property
+    def trouble(self) -> str | None:
+        """Why the file that is there cannot be read; None if it can, or there is none."""
+        return self._look().trouble
+
+    def _look(self) -> _Seen:
+        try:
+            status = self._fs.status(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return _Seen(None)
+        except OSError as error:
+            return _Seen(None, trouble=f"cannot be read: {error.strerror}")
+        known = _known.setdefault(self._fs, {})
+        if (seen := known.get(self.path)) is None or seen.status != status:
+            seen = known[self.path] = self._read(status)
+        return seen
+
+    def _read(self, status: Status) -> _Seen:
+        try:
+            file = self._fs.open_read(self.path)
+        except SourceError as error:
+            return _Seen(None, trouble=error.message)
+        try:
+            return _Seen(status, _names_in(file))  # what came behind that status is looked at next time
+        except SourceError as error:
+            return _Seen(None, trouble=error.message)
+        finally:
+            file.close()
+
+    def write(self, thread: str, name: str | None, updated_at: str, *, is_there: Callable[[str], bool]) -> str | None:
+        """Names a thread, or takes its name away (None); the name as it is kept.
+
+        UsageError for a name that can be none (`check_name`) or that another thread has that `is_there`; WriteError.
+        """
+        kept = None if name is None else check_name(name)
+        line = msgspec.json.encode({"id": thread, "thread_name": kept or "", "updated_at": updated_at}) + b"\n"
+        try:
+            file = self._held()
+            try:
+                for other, its in _names_in(file).items() if kept is not None else ():
+                    if other != thread and its == kept and is_there(other):
+                        raise UsageError(f"{kept!r} is the name of thread {other}", remedy="give another name")
+                size = file.size()
+                is_torn = size > 0 and file.read_at(size - 1, 1) != b"\n"
+                file.append(b"\n" + line if is_torn else line)
+                file.sync()
+                self._fs.sync_dir(self.path.parent)  # who made the file may have died before
+            finally:
+                file.close()
+        except OSError as error:
+            raise WriteError(f"cannot be written: {error.strerror}", path=self.path) from error
+        return kept
+
+    def _held(self) -> AppendFile:
+        """The file, made if it is not there, under the lock of its writers. Locked."""
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                file = self._fs.open_append(self.path)
+            except FileNotFoundError:
+                try:
+                    file = self._fs.open_append(self.path, create=True)
+                except FileExistsError:
+                    continue  # another process was as fast
+            try:
+                file.hold(WAIT_S)
+            except BaseException as error:
+                file.close()
+                if isinstance(error, Locked) and tries_left:
+                    continue  # replaced while it was being opened
+                raise
+            return file
+        raise Locked("is being replaced again and again", path=self.path, remedy="try again")
+
+
+class _Bytes:
+    """An open file as a source of lines: as it was when it was opened."""
+
+    def __init__(self, file: ReadFile) -> None:
+        self.size, self.read_at = file.size(), file.read_at
+
+
+def _names_in(file: ReadFile) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for block in lines.forward(_Bytes(file), limits=_LIMITS):
+        if isinstance(block, lines.Batch):
+            for line in block.lines:
+                for entry in _entries(line):
+                    found[entry.id.lower()] = entry.thread_name.strip()
+    return {thread: name for thread, name in found.items() if name}
+
+
+def _entries(line: bytes) -> list[_Line]:
+    """What a line says, oldest first; pieces that say nothing are left out."""
+    pieces = [line] if b"\0" not in line else line.split(b"\0")
+    found = []
+    for piece in pieces:
+        entry = _entry(piece)
+        if entry is None and piece.find(_START, 1) > 0:
+            found += [entry for part in re.split(re.escape(_START), piece)[1:] if (entry := _entry(_START + part))]
+        elif entry is not None:
+            found.append(entry)
+    return found
+
+
+def _entry(piece: bytes) -> _Line | None:
+    try:
+        entry = _decode(piece.removeprefix(b"\xef\xbb\xbf"))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return entry if ids.is_thread_id(entry.id.lower()) else None

@@ -1,0 +1,317 @@
+"""A crash or a fault at any point of what is done to whole threads: nothing is lost, the next operation mends it.
+
+Of the states in which a copy is half written a part is checked; all of them with ROLLOUT_CRASH (`just crash`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollout.errors import WriteError
+from rollout.keeping import Keeper
+from rollout.storage import home as homes
+from rollout.storage.names import FILE, read_names
+from rollout.storage.origin import Origin
+from rollout.store import Store
+from rollout.testing.crashes import CrashFailure, explore, mutants
+from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
+
+SHARE = 1 if "ROLLOUT_CRASH" in os.environ else 6
+"""One state in so many is checked."""
+HOME = Path("/h")
+WHEN = "2026-03-20T10:00:02.000Z"
+THREAD, FORK, OTHER = (f"019d0000-0000-7000-8000-00000000000{n}" for n in range(1, 4))
+PART = "019e0000-0000-7000-8000-000000000009"
+DAY, NEXT_DAY, ARCHIVE = HOME / "sessions/2026/03/20", HOME / "sessions/2026/03/21", HOME / "archived_sessions"
+OLD_NAME = f"rollout-2026-03-20T10-00-00-{THREAD}.jsonl"
+NEW_NAME = f"rollout-2026-03-21T10-00-00-{THREAD}_{PART}.jsonl"
+OLD, NEW = DAY / OLD_NAME, NEXT_DAY / NEW_NAME
+FORK_PATH = DAY / f"rollout-2026-03-20T11-00-00-{FORK}.jsonl"
+OTHER_PATH = DAY / f"rollout-2026-03-20T12-00-00-{OTHER}.jsonl"
+Tree = dict[str, bytes | None]
+
+
+def line(kind: str, **payload: object) -> bytes:
+    return json.dumps({"type": kind, "payload": payload}, separators=(",", ":")).encode() + b"\n"
+
+
+def base(text: bytes) -> dict[str, object]:
+    return {"thread_id": THREAD, "end_byte_offset": len(text)}
+
+
+OLD_TEXT = line("session_meta", id=THREAD) + line("a")
+TEXTS = {
+    OLD: OLD_TEXT,
+    NEW: line("session_meta", id=THREAD, history_base=base(OLD_TEXT)) + line("b"),
+    FORK_PATH: line("session_meta", id=FORK, history_base=base(OLD_TEXT)) + line("c"),
+    OTHER_PATH: line("session_meta", id=OTHER) + line("d"),
+}
+INDEX = json.dumps({"id": OTHER, "thread_name": "other"}).encode()  # its line end is torn off
+SAYS = {OLD: "a", NEW: "ab", FORK_PATH: "ac", OTHER_PATH: "d"}
+
+
+def start(*paths: Path, archived: bool = False) -> Tree:
+    found: Tree = {str(HOME): None, str(HOME / FILE): INDEX}
+    found |= {str(path): TEXTS[path] for path in (OTHER_PATH, *paths)}
+    for path in (OLD, NEW) if archived else ():
+        found[str(ARCHIVE / path.name)] = found.pop(str(path))
+    return found
+
+
+def keeper(disk: SimulatedDisk) -> Keeper:
+    return Keeper(HOME, disk, lambda: WHEN)
+
+
+def says(disk: SimulatedDisk, path: Path) -> str:
+    """The kinds of the lines of a file and its bases, oldest first, but for session_metas."""
+    with Origin(None, path, HOME, fs=disk).opened() as lineage:
+        segments = list(lineage)[::-1]
+        assert not lineage.missing
+        lines = b"".join(segment.source.read_at(0, segment.end) for segment in segments).splitlines()
+    return "".join(kind for kind in (json.loads(line)["type"] for line in lines) if kind != "session_meta")
+
+
+def seen(disk: SimulatedDisk, thread: str) -> dict[str, homes.Entry]:
+    """The files of a thread that readers find, by name."""
+    entries = homes.find_thread(HOME, thread, fs=disk)
+    found = {entry.path.name: entry for entry in entries}
+    assert len(found) == len(entries)
+    return found
+
+
+def hidden(disk: SimulatedDisk) -> list[str]:
+    return [path for path in disk.tree() if path.rpartition("/")[2].startswith(".")]
+
+
+# The operations, each with what has to be true after a crash
+
+
+@dataclasses.dataclass(frozen=True)
+class Operation:
+    """`harmless` are the syncs that nothing depends on, each with its reason."""
+
+    name: str
+    start: Tree
+    do: Callable[[Keeper], object]
+    check: Callable[[SimulatedDisk, bool], None]
+    harmless: dict[str, str]
+
+    def run(self, disk: SimulatedDisk, ack: Callable[[Any], None]) -> None:
+        self.do(keeper(disk))
+        ack("done")
+
+    def check_crashed(self, disk: SimulatedDisk, acked: Sequence[object]) -> None:
+        tree = disk.tree()
+        if any(path.endswith(".new") for path in tree) and zlib.crc32(repr(sorted(tree.items())).encode()) % SHARE:
+            return
+        self.check(disk, bool(acked))
+        assert says(disk, OTHER_PATH) == "d"
+        assert (read_names(HOME, disk).get(OTHER) == "other") == (str(HOME / FILE) in self.start)
+        assert hidden(disk) == []
+
+
+def check_moved(disk: SimulatedDisk, acked: bool, *, back: bool) -> None:
+    """Each file is in one of both places, and the thread goes on in its newest file, or is archived."""
+    found = seen(disk, THREAD)
+    assert set(found) == {OLD_NAME, NEW_NAME}
+    if found[NEW_NAME].archived:
+        assert found[OLD_NAME].archived
+    if acked:
+        assert {entry.archived for entry in found.values()} == {not back}
+    for name, entry in found.items():
+        assert says(disk, entry.path) == SAYS[OLD if name == OLD_NAME else NEW]
+    assert says(disk, FORK_PATH) == "ac"
+    again = keeper(disk)
+    target = again.unarchive(found[NEW_NAME].path) if back else again.archive(found[NEW_NAME].path)
+    assert target == (NEW if back else ARCHIVE / NEW_NAME)
+    assert {entry.archived for entry in seen(disk, THREAD).values()} == {not back}
+
+
+def check_deleted(disk: SimulatedDisk, acked: bool, files: Sequence[Path]) -> None:
+    """The next operation finds all of the thread, or nothing."""
+    before = seen(disk, THREAD)
+    if len(before) < len(files) and not acked:
+        asides = {Path(name).name[1:].removesuffix(".deleted") for name in hidden(disk)}
+        assert not before or asides | set(before) >= {path.name for path in files}
+    keeper(disk).tidy()
+    found = seen(disk, THREAD)
+    assert set(found) in ([set()] if acked or not before else [{path.name for path in files}])
+    for path in files if found else ():
+        assert says(disk, path) == SAYS[path]
+    if found:
+        keeper(disk).delete(files[0], detach_forks=True)
+        assert not seen(disk, THREAD)
+
+
+def check_detached(disk: SimulatedDisk, acked: bool) -> None:
+    assert says(disk, FORK_PATH) == "ac"
+    stands_alone = b"history_base" not in (disk.tree()[str(FORK_PATH)] or b"")
+    assert stands_alone or not acked
+    keeper(disk).detach(FORK_PATH)
+    assert says(disk, FORK_PATH) == "ac"
+    assert b"history_base" not in (disk.tree()[str(FORK_PATH)] or b"")
+
+
+def check_deleted_with_forks(disk: SimulatedDisk, acked: bool) -> None:
+    assert says(disk, FORK_PATH) == "ac"
+    check_deleted(disk, acked, [OLD])
+    assert says(disk, FORK_PATH) == "ac"
+
+
+def check_renamed(disk: SimulatedDisk, acked: bool) -> None:
+    assert read_names(HOME, disk).get(THREAD) in (["new"] if acked else [None, "new"])
+    keeper(disk).rename(OLD, "newer")
+    assert read_names(HOME, disk)[THREAD] == "newer"
+
+
+THERE_BEFORE = "the directory was there; only a process that died right after making it would need the sync"
+EMPTY = "the directory is new and empty; it is synced again behind each rename"
+OLD_PLACE = "a rename is one change, which is on the disk with the new name"
+HIDDEN = "what is aside is out of sight on the disk, and the next operation removes it"
+OPERATIONS = [
+    Operation(
+        "archive",
+        start(OLD, NEW, FORK_PATH),
+        lambda keeper: keeper.archive(NEW),
+        lambda disk, acked: check_moved(disk, acked, back=False),
+        {"drop sync dir 0": EMPTY, "drop sync dir 4": OLD_PLACE, "drop sync dir 5": OLD_PLACE},
+    ),
+    Operation(
+        "unarchive",
+        start(OLD, NEW, FORK_PATH, archived=True),
+        lambda keeper: keeper.unarchive(ARCHIVE / NEW_NAME),
+        lambda disk, acked: check_moved(disk, acked, back=True),
+        {
+            **{f"drop sync dir {n}": THERE_BEFORE for n in (0, 2, 3, 4)},
+            "drop sync dir 5": EMPTY,
+            "delay sync dir 5": EMPTY,
+            "drop sync dir 8": OLD_PLACE,
+        },
+    ),
+    Operation(
+        "delete",
+        start(OLD),
+        lambda keeper: keeper.delete(OLD, detach_forks=False),
+        lambda disk, acked: check_deleted(disk, acked, [OLD]),
+        {},
+    ),
+    Operation(
+        "delete several",
+        start(OLD, NEW),
+        lambda keeper: keeper.delete(NEW, detach_forks=False),
+        lambda disk, acked: check_deleted(disk, acked, [OLD, NEW]),
+        {
+            "delay sync dir 1": "a removal does nothing on a disk that does not have the hidden name yet",
+            **{f"drop sync dir {n}": HIDDEN for n in (2, 3)},
+        },
+    ),
+    Operation("detach", start(OLD, FORK_PATH), lambda keeper: keeper.detach(FORK_PATH), check_detached, {}),
+    Operation(
+        "delete with forks",
+        start(OLD, FORK_PATH),
+        lambda keeper: keeper.delete(OLD, detach_forks=True),
+        check_deleted_with_forks,
+        {},
+    ),
+    Operation(
+        "rename",
+        start(OLD),
+        lambda keeper: keeper.rename(OLD, "new"),
+        check_renamed,
+        {"drop sync dir 0": "the file was there"},
+    ),
+    Operation(
+        "first name",
+        {path: data for path, data in start(OLD).items() if data != INDEX},
+        lambda keeper: keeper.rename(OLD, "new"),
+        check_renamed,
+        {},
+    ),
+]
+every_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+
+
+@every_operation
+def test_after_a_crash_anywhere_nothing_is_lost_and_the_next_operation_mends_the_rest(operation: Operation) -> None:
+    explored = explore(operation.run, operation.check_crashed, start=operation.start, limit=200)
+    assert explored.states > 2
+
+
+def name_fault(fault: Fault) -> str:
+    assert fault.kind is not None
+    return f"{fault.effect.value} {fault.kind.value} {fault.nth}"
+
+
+@pytest.mark.parametrize(
+    ("operation", "fault"),
+    [(operation, fault) for operation in OPERATIONS for fault in mutants(operation.run, start=operation.start)],
+    ids=lambda value: value.name if isinstance(value, Operation) else name_fault(value),
+)
+def test_each_sync_is_needed_or_known_to_be_harmless(operation: Operation, fault: Fault) -> None:
+    def tried() -> None:
+        explore(operation.run, operation.check_crashed, start=operation.start, faults=[fault], limit=60)
+
+    if name_fault(fault) in operation.harmless:
+        tried()
+        return
+    with pytest.raises(CrashFailure):
+        tried()
+
+
+@every_operation
+@pytest.mark.parametrize("effect", [Effect.FAIL, Effect.SHORT])
+def test_after_a_fault_anywhere_nothing_is_lost_and_the_next_operation_goes_through(
+    operation: Operation, effect: Effect
+) -> None:
+    whole = SimulatedDisk(operation.start)
+    operation.run(whole, lambda _: None)
+    for nth, kind in enumerate(whole.attempts):
+        if effect is Effect.SHORT and kind is not Kind.WRITE:
+            continue
+        disk = SimulatedDisk(operation.start, faults=[Fault(nth, effect, written=3)])
+        with pytest.raises(WriteError):
+            operation.run(disk, lambda _: None)
+        operation.check_crashed(SimulatedDisk(disk.tree()), [])
+
+
+# Making
+
+
+def create(disk: SimulatedDisk, ack: Callable[[Any], None]) -> None:
+    store = Store(HOME, fs=disk, clock=lambda: 1774000802.0, randomness=bytes)
+    with store.create(cwd="/p", model_provider="m") as log:
+        ack(str(log.path))
+
+
+def test_a_log_whose_making_fails_anywhere_leaves_no_file() -> None:
+    whole = SimulatedDisk({str(HOME): None})
+    create(whole, lambda _: None)
+    (made,) = [path for path, data in whole.tree().items() if data is not None]
+    for nth, kind in enumerate(whole.attempts):
+        for effect in (Effect.FAIL, Effect.SHORT) if kind is Kind.WRITE else (Effect.FAIL,):
+            disk = SimulatedDisk({str(HOME): None}, faults=[Fault(nth, effect, written=3)])
+            with pytest.raises(WriteError):
+                create(disk, lambda _: None)
+            assert [data for data in disk.tree().values() if data is not None] == []
+            disk.kill()
+            create(disk, lambda _: None)
+            assert disk.tree()[made] == whole.tree()[made]
+
+
+def test_a_crash_in_the_making_of_a_log_leaves_at_most_a_file_that_is_listed() -> None:
+    def check(disk: SimulatedDisk, acked: list[Any]) -> None:
+        for entry in homes.scan(HOME, fs=disk):
+            with Origin(None, entry.path, HOME, fs=disk).opened() as lineage:
+                assert lineage.opened[0].thread == entry.thread
+                assert lineage.opened[0].session is not None or not acked
+        assert len(list(homes.scan(HOME, fs=disk))) >= len(acked)
+
+    explore(create, check, start={str(HOME): None}, limit=300)
