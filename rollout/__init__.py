@@ -5,65 +5,101 @@
 
 from __future__ import annotations
 
+from rollout.catalog.index import IndexStatus
+from rollout.catalog.listing import Page
+from rollout.catalog.row import Row
+from rollout.catalog.search import Hit, Hits
+from rollout.catalog.sessions import Transcript, list_sessions, read_session
+from rollout.catalog.tree import Node
 from rollout.core.history import History
+from rollout.core.labels import Label, check_session_id
 from rollout.core.records import Damage
 from rollout.core.settle import Baseline, Cleared, NeverSet
 from rollout.core.truncation import Truncation
 from rollout.core.updates import context_updates
 from rollout.errors import (
     Ambiguous,
+    NoKey,
     NotARollout,
     NotFound,
     RolloutError,
     SourceError,
     UsageError,
+    WrongKey,
 )
 from rollout.explanation import Explained, Explanation
+from rollout.labelling import label
 from rollout.limits import Limits
 from rollout.log import Ordinal, Rollout
 from rollout.reading import explain, reconstruct, records, turns, verify
 from rollout.record import Record
-from rollout.repair import Repaired, RepairPlan, apply_repair, plan_repair
 from rollout.report import Note, Report
 from rollout.state import State, Turn
+from rollout.storage.cipher import Cipher, make_key
+from rollout.storage.sealing import Sealed
 from rollout.storage.writer import Durability
 from rollout.store import Store
 from rollout.store import open_rollout as open  # noqa: A004
-from rollout.turn import TurnContext
+from rollout.turn import OpenTurn, TurnContext
+from rollout.upkeeping.repair import Repaired, RepairPlan, apply_repair, plan_repair
+from rollout.upkeeping.room import Room, Usage
+from rollout.upkeeping.vacuum import Vacuumed, VacuumStep
 
 __all__ = [
     "Ambiguous",
     "Baseline",
+    "Cipher",
     "Cleared",
     "Damage",
     "Durability",
     "Explained",
     "Explanation",
     "History",
+    "Hit",
+    "Hits",
+    "IndexStatus",
+    "Label",
     "Limits",
     "NeverSet",
+    "NoKey",
+    "Node",
     "NotARollout",
     "NotFound",
     "Note",
+    "OpenTurn",
     "Ordinal",
+    "Page",
     "Record",
     "RepairPlan",
     "Repaired",
     "Report",
     "Rollout",
     "RolloutError",
+    "Room",
+    "Row",
+    "Sealed",
     "SourceError",
     "State",
     "Store",
+    "Transcript",
     "Truncation",
     "Turn",
     "TurnContext",
+    "Usage",
     "UsageError",
+    "VacuumStep",
+    "Vacuumed",
+    "WrongKey",
     "apply_repair",
+    "check_session_id",
     "context_updates",
     "explain",
+    "label",
+    "list_sessions",
+    "make_key",
     "open",
     "plan_repair",
+    "read_session",
     "reconstruct",
     "records",
     "turns",

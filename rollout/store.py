@@ -6,28 +6,48 @@ to is not deleted, unless the forks are made to stand alone first.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias, Unpack
 
-from rollout import encoding
+from rollout import encoding, labelling
+from rollout.catalog import abbreviation, listing, sessions
+from rollout.catalog.index import IndexStatus
+from rollout.catalog.listing import Page
+from rollout.catalog.row import Row, Sort
+from rollout.catalog.search import Hits, search_home
+from rollout.catalog.selection import Filters, Selection
+from rollout.catalog.sessions import Transcript
+from rollout.catalog.tree import Node, grow_tree
+from rollout.catalog.upkeep import refresh_index, status_of_index
+from rollout.core import labels
 from rollout.encoding import Part
-from rollout.errors import InUse, UsageError, WriteError
-from rollout.log import Rollout, create_log, new_path, open_log, origin_of, read_log, refuse_sealed
+from rollout.errors import UsageError
+from rollout.keeping import Keeper
+from rollout.log import Rollout, create_log, open_log, read_log
+from rollout.places import new_path
 from rollout.recorder import Ports
-from rollout.storage import fork as forks
 from rollout.storage import home as homes
+from rollout.storage import sealing
+from rollout.storage.cipher import Cipher
 from rollout.storage.fs import REAL, FileSystem, RealFileSystem
+from rollout.storage.keyed import with_keys
+from rollout.storage.names import read_names
 from rollout.storage.origin import locate
+from rollout.storage.sealing import Progress, Sealed
 from rollout.storage.writer import Durability, holder
+from rollout.turn import Tags
+from rollout.upkeeping import rekeying, room
+from rollout.upkeeping.room import Room
+from rollout.upkeeping.vacuum import Vacuumed, Wishes, vacuum
 
 Reference = str | os.PathLike[str] | int
-"""A path, a thread id or the beginning of one, or -1, -2, … for the newest threads of the home."""
+"""A path, a thread id, the beginning or the name of one, or -1, -2, … for the newest threads of the home."""
 Mode = Literal["append", "read"]
+Paths: TypeAlias = list[Path]
 
 VERSION = "0.1.0"
 """The `cli_version` of a log whose maker does not say one: this library's."""
@@ -38,7 +58,8 @@ class Store:
     """A home: `home`, else $ROLLOUT_HOME, else $CODEX_HOME, else ~/.codex. Nothing is made before it is needed.
 
     `clock` gives Unix seconds, `randomness(n)` n bytes; `fs` is the file system (by default the real one, which
-    writes nothing outside of the home).
+    writes nothing outside of the home). With a `cipher` (else the keys in the file $ROLLOUT_KEYS_FILE, if that is set)
+    what is made here is encrypted, and what is encrypted can be read; plain rollouts stay as they are.
     """
 
     def __init__(
@@ -48,10 +69,11 @@ class Store:
         clock: Callable[[], float] = time.time,
         fs: FileSystem | None = None,
         randomness: Callable[[int], bytes] = os.urandom,
+        cipher: Cipher | None = None,
     ) -> None:
         self.home = (homes.default_home() if home is None else Path(home).expanduser()).absolute()
-        self._ports = Ports(self.home, fs or RealFileSystem(self.home), clock, randomness)
-        self._outside = dataclasses.replace(self._ports, home=None, fs=fs or REAL)
+        self._ports = Ports(self.home, with_keys(fs or RealFileSystem(self.home), cipher), clock, randomness)
+        self._outside = dataclasses.replace(self._ports, home=None, fs=with_keys(fs or REAL, cipher))
 
     def __repr__(self) -> str:
         return f"<Store {self.home}>"
@@ -66,12 +88,16 @@ class Store:
         base_instructions: str | Mapping[str, Any] | None = None,
         git: Mapping[str, Any] | None = None,
         durability: Durability = Durability.TURN,
+        session_id: str | None = None,
+        tags: Tags = None,
         **more: Any,
     ) -> Rollout:
         """A new thread, open for writing and on the disk (unless the durability is NONE).
 
-        The arguments are what its session_meta says; `more` are further keys of it. RecordError, WriteError.
+        The arguments are what its session_meta says; `more` are further keys of it. `session_id` and `tags` are the
+        label of the log, inside of that which is in force here. RecordError, UsageError, WriteError.
         """
+        label = labelling.in_force(labels.UNLABELLED).around(labels.label(session_id, tags))
         if reserved := sorted(_RESERVED & more.keys()):
             raise UsageError(f"{reserved[0]} is not for the caller to say", remedy="leave it out")
         thread, created = self._ports.new_id(), self._ports.clock()
@@ -88,90 +114,254 @@ class Store:
             **({} if git is None else {"git": git}),
             **more,
         }
-        line = encoding.line(Part("session_meta", encoding.encode(meta)), created)
-        return create_log(new_path(self._ports, thread), thread, line, self._ports, durability)
+        part, path = Part("session_meta", encoding.encode(meta)), new_path(self._ports, thread)
+        return create_log(path, thread, part, created, self._ports, durability, label=label)
 
-    def open(self, ref: Reference, mode: Mode = "append", *, durability: Durability = Durability.TURN) -> Rollout:
+    def open(
+        self,
+        ref: Reference,
+        mode: Mode = "append",
+        *,
+        durability: Durability = Durability.TURN,
+        session_id: str | None = None,
+        tags: Tags = None,
+    ) -> Rollout:
         """A log that is there: to go on with, locked for this writer, or to read.
 
-        For append its end is mended first, and a turn that a crash left open is closed as interrupted. NotFound,
-        Ambiguous, NotARollout, Locked (names who writes), WriteError.
+        For append a sealed one is unsealed first, its end is mended, and a turn that a crash left open is closed as
+        interrupted. NotFound, Ambiguous, NotARollout, Locked (names who writes), WriteError. `session_id` and `tags`
+        are said in the log's label, for as long as it is open.
         """
-        path = locate(ref, self.home)
+        path, label = self.resolve(ref), labels.label(session_id, tags)
         if mode == "read":
-            return read_log(path, self._ports_for(path))
+            return read_log(path, self._ports_for(path), label)
         if mode != "append":
             raise UsageError(f"{mode!r} is no mode", remedy='give "append" or "read"')
-        return open_log(path, self._ports_for(path), durability)
+        return open_log(path, self._ports_for(path), durability, label)
 
-    def forks_of(self, ref: Reference) -> list[Path]:
-        """The files of the home that refer to this one."""
-        return forks.forks_of(locate(ref, self.home), self.home)
+    def list(
+        self,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        sort: Sort = "created",
+        progress: listing.Progress | None = None,
+        **filters: Unpack[Filters],
+    ) -> Page:
+        """A page of the rollouts of this home, newest first (as they were created, or written to: `updated`).
+
+        One row a thread; the filters are those of `Filters`. Archived ones, subagents and forks are left out unless
+        they are asked for. `cursor` is that of the page before; `progress(done, total)` counts threads. UsageError.
+        """
+        selection = Selection(sort, **filters)
+        return listing.list_rows(self.home, self._ports.fs, selection, limit=limit, cursor=cursor, progress=progress)
+
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int = 20,
+        cursor: str | None = None,
+        kinds: Iterable[str] | None = None,
+        standing: bool | None = None,
+        progress: listing.Progress | None = None,
+        **filters: Unpack[Filters],
+    ) -> Hits:
+        """Records that hold all words of the query (see `catalog.query`), newest session first, and whether they stand.
+
+        `kinds` are some of user, assistant, tool_call, tool_output; `standing`: only what the model still sees (False:
+        only what it does not). The filters choose threads as in `list`, but subagents and forks are searched unless
+        they are turned off; session_id and tags must be those of the record itself. UsageError, SourceError.
+        """
+        filters.setdefault("subagents", True)
+        filters.setdefault("forks", True)
+        selection = Selection(**filters)
+        return search_home(
+            self.home,
+            self._ports.fs,
+            query,
+            selection,
+            limit=limit,
+            cursor=cursor,
+            kinds=kinds,
+            standing=standing,
+            progress=progress,
+        )
+
+    def tree(self, *, progress: listing.Progress | None = None) -> tuple[Node, ...]:
+        """All rollouts, archived ones too, with what was forked from them, went back in them, was started by them.
+
+        Roots newest first, the children of each oldest first.
+        """
+        return grow_tree(self.home, self._ports.fs, progress=progress)
+
+    def shorten(self, ids: Iterable[str]) -> dict[str, str]:
+        """For each thread id its shortest beginning, by groups, that is a reference to it alone in this home."""
+        return abbreviation.shorten(ids, (entry.thread for entry in homes.scan(self.home)))
+
+    def resolve(self, ref: Reference) -> Path:
+        """The file that a reference names: a path, a thread id, the beginning or name of one, -1 (the newest).
+
+        In that order; of a thread with several files, the one that it goes on in. NotFound, Ambiguous, UsageError.
+        """
+        return locate(ref, self.home, fs=self._ports.fs)
+
+    def names(self) -> Mapping[str, str]:
+        """The names of threads by id, as `session_index.jsonl` has them: any text, also of threads that are gone."""
+        return read_names(self.home, self._ports.fs)
+
+    def rename(self, ref: Reference, name: str | None) -> str | None:
+        """Names a thread for all who read `session_index.jsonl`, or takes its name away (None); the name as it is kept.
+
+        A name is never encrypted.
+
+        UsageError for one that `resolve` could take for something else, or that another thread has; WriteError.
+        """
+        path = self.resolve(ref)
+        return self._keeper_for(path).rename(path, name)
+
+    def archive(self, ref: Reference) -> Path:
+        """Moves all files of a thread to `archived_sessions`; the new path. Forks go on finding it there.
+
+        An archived one stays as it is. UsageError (it lies in no home), Locked; WriteError, also if the archive has a
+        file of that name: nothing is lost, and once more moves the rest.
+        """
+        path = self.resolve(ref)
+        return self._keeper_for(path).archive(path)
+
+    def unarchive(self, ref: Reference) -> Path:
+        """Moves all files of a thread back to the days of their names; the new path. As `archive`."""
+        path = self.resolve(ref)
+        return self._keeper_for(path).unarchive(path)
+
+    def forks_of(self, ref: Reference) -> Paths:
+        """The files that go on from a file of this thread, but for its own reverts."""
+        path = self.resolve(ref)
+        keeper = self._keeper_for(path)
+        return keeper.forks_of(keeper.files_of(path))
 
     def detach(self, ref: Reference) -> Path:
-        """Makes a fork stand alone: its file then holds the lines of its bases. Its own forks are detached first."""
-        path = locate(ref, self.home)
-        for child in forks.forks_of(path, self.home):
-            self.detach(child)  # they refer to places in this file, which are about to move
-        ports = self._ports_for(path)
-        refuse_sealed(path, ports)
-        with self._locked(path):
-            end = forks.newest_point(path, ports.fs).offset
-            with origin_of(path, ports, end).opened() as lineage:
-                meta = forks.meta_of(lineage.opened[0])
-                if meta is None or "history_base" not in meta.payload:
-                    return path
-                payload = {k: v for k, v in meta.payload.items() if k not in ("history_base", "history_mode")}
-                keys = {key: value for key, value in meta.line.items() if key != "ordinal"}
-                head = encoding.encode({**keys, "payload": payload}) + b"\n"
-                forks.write_copy(ports.fs, path, head, forks.whole(lineage), skip=meta.end)
-            ports.fs.sync_dir(path.parent)
-        return path
+        """Makes a fork stand alone: its file then holds the lines of its bases. What goes on from it is detached first.
+
+        NotFound if a base is missing, Locked, InUse, WriteError: it is as it was.
+        """
+        path = self.resolve(ref)
+        return self._keeper_for(path).detach(path)
 
     def delete(self, ref: Reference, *, detach_forks: bool = False) -> Path:
-        """Removes the file of a rollout; its path. InUse if forks refer to it, unless they are detached first."""
-        path = locate(ref, self.home)
-        with self._locked(path):
-            for child in forks.forks_of(path, self.home) if detach_forks else ():
-                self.detach(child)
-            naming = forks.naming(path, self.home)
-            _refuse_if_used(path, forks.forks_of(path, self.home))
-            fs = self._ports_for(path).fs
-            aside = path.with_name(f".{path.name}.deleted")
-            fs.rename(path, aside)  # a fork that is made from now on finds no file to refer to
-            try:
-                _refuse_if_used(path, sorted(forks.naming(path, self.home) - naming))  # but one may just have been made
-            except BaseException:
-                fs.rename(aside, path)
-                raise
-            fs.unlink(aside)
-            fs.sync_dir(path.parent)
+        """Removes all files of a thread; the path of the newest. InUse if forks refer to it, unless detached first.
+
+        A path outside of the home is one file. Locked, WriteError.
+        """
+        path = self.resolve(ref)
+        return self._keeper_for(path).delete(path, detach_forks=detach_forks)[-1]
+
+    def seal(self, ref: Reference, *, level: int = 3, progress: Progress | None = None) -> Sealed:
+        """Puts a `.jsonl.zst` in the place of a rollout's file, read back and compared before the plain one goes.
+
+        Everything reads it as before; opening it for append unseals it. One that is sealed stays as it is. `level` is
+        Zstandard's, 1 to 22; `progress(done, total)` is called now and then. NotFound, Ambiguous, NotARollout,
+        UsageError, Locked, Conflict, WriteError: the plain file is there still.
+        """
+        path = self.resolve(ref)
+        ports = self._ports_for(path)
+        by = holder(ports.timestamp())
+        return sealing.seal(ports.fs, path, held_by=by, level=level, progress=progress)
+
+    def unseal(self, ref: Reference, *, progress: Progress | None = None) -> Path:
+        """Puts the plain file in the place of the sealed one, whichever program sealed it; its path.
+
+        One that is plain stays as it is. NotFound, Ambiguous, NotARollout, Locked; WriteError with the offset of the
+        damage if not all of the sealed file can be unpacked: it is there still.
+        """
+        path = self.resolve(ref)
+        ports = self._ports_for(path)
+        return sealing.unseal(ports.fs, path, held_by=holder(ports.timestamp()), progress=progress)
+
+    def rekey(self, ref: Reference) -> Path:
+        """Encrypts a rollout's file anew under the current key; a plain one too, if nothing refers to it. Its path.
+
+        Proven to say the same before it takes the old one's place. UsageError (no key, or it is sealed), InUse, NoKey,
+        WrongKey, Locked, Conflict, WriteError: it is as it was. See `rollout.upkeeping.rekeying`.
+        """
+        path = self.resolve(ref)
+        rekeying.rekey(self._ports_for(path).fs, path, self.home)
         return path
 
-    @contextlib.contextmanager
-    def _locked(self, path: Path) -> Iterator[None]:
-        """Holds the lock, and changes nothing: what stands at the end of the file may be part of a sealed one."""
+    def decrypt(self, ref: Reference) -> Path:
+        """Puts a plain file in the place of an encrypted one, each line where it was; its path. As `rekey`."""
+        path = self.resolve(ref)
+        rekeying.decrypt(self._ports_for(path).fs, path, self.home)
+        return path
+
+    def du(self, refs: Sequence[Reference] | None = None, *, progress: Progress | None = None) -> Room:
+        """What the bytes of these rollouts (None: of all, archived ones too) are for, and what sealing would give back.
+
+        A file that cannot be read is a row with its trouble. NotFound, Ambiguous. See `rollout.upkeeping.room`.
+        """
+        return room.measure(self._located(refs), self.home, self._ports.fs, progress)
+
+    def vacuum(
+        self,
+        refs: Sequence[Reference] | None = None,
+        *,
+        apply: bool = False,
+        legacy_forks: bool = False,
+        event_images: bool = False,
+        progress: Progress | None = None,
+    ) -> Vacuumed:
+        """Forks refer to what they hold copies of, and exact copies go; a dry run unless `apply`. None: all rollouts.
+
+        No reader sees a difference, which is proven file by file before one is replaced; what cannot be done says why.
+        With `legacy_forks` also for forks that Codex does not go on with afterwards (this library does), with
+        `event_images` also pictures that Codex then leaves out of its list of turns (the model sees them still).
+        NotFound, Ambiguous. See `rollout.upkeeping.vacuum`.
+        """
+        paths = self._located(refs)
+        is_inside = all(path.absolute().is_relative_to(self.home) for path in paths or ())
+        fs = (self._ports if is_inside else self._outside).fs
+        return vacuum(paths, self.home, fs, Wishes(apply, legacy_forks, event_images), progress)
+
+    def refresh_index(self, rebuild: bool = False, texts: bool = True, progress: Progress | None = None) -> IndexStatus:
+        """Brings the index of the home up to date, the `texts` that are searched too; `rebuild`: begins anew.
+
+        It is a cache: lists and searches do the same on their own, as far as they need it.
+        """
+        return refresh_index(self.home, self._ports.fs, rebuild=rebuild, texts=texts, progress=progress)
+
+    def index_status(self) -> IndexStatus:
+        """How much of the home the index knows; no rollout is opened."""
+        return status_of_index(self.home, self._ports.fs)
+
+    def list_sessions(
+        self,
+        limit: int = sessions.DEFAULT_SESSIONS,
+        *,
+        current: sessions.Current = None,
+        session_id: str | None = None,
+    ) -> tuple[Row, ...]:
+        """The newest sessions, for an agent: the `current` one is left out. See `rollout.list_sessions`."""
+        return sessions.Sessions(self.home, self._ports.fs, current).list(limit, session_id)
+
+    def read_session(
+        self,
+        ref: Reference,
+        *,
+        budget_bytes: int = sessions.DEFAULT_BUDGET_BYTES,
+        current: sessions.Current = None,
+    ) -> Transcript:
+        """What was said in another session than the `current` one, cut to a budget. See `rollout.read_session`."""
+        return sessions.Sessions(self.home, self._ports.fs, current).read(ref, budget_bytes)
+
+    def _located(self, refs: Sequence[Reference] | None) -> Paths | None:
+        return None if refs is None else [self.resolve(ref) for ref in refs]
+
+    def _keeper_for(self, path: Path) -> Keeper:
         ports = self._ports_for(path)
-        try:
-            file = ports.fs.open_append(path)
-            try:
-                file.lock(holder(ports.timestamp()))
-                yield
-            finally:
-                file.close()
-        except OSError as error:
-            raise WriteError(f"cannot be changed: {error.strerror}", path=path) from error
+        return Keeper(self.home, ports.fs, self._ports.timestamp)
 
     def _ports_for(self, path: Path) -> Ports:
         return self._ports if path.absolute().is_relative_to(self.home) else self._outside
-
-
-def _refuse_if_used(path: Path, used: Sequence[Path]) -> None:
-    if used:
-        names = ", ".join(other.name for other in used[:3]) + (", …" if len(used) > 3 else "")
-        raise InUse(
-            f"forks refer to it: {names}", path=path, remedy="detach them first, or delete with detach_forks=True"
-        )
 
 
 def open_rollout(
@@ -180,10 +370,14 @@ def open_rollout(
     *,
     home: str | os.PathLike[str] | None = None,
     durability: Durability = Durability.TURN,
+    session_id: str | None = None,
+    tags: Tags = None,
+    cipher: Cipher | None = None,
 ) -> Rollout:
     """Opens a log by path or reference, to go on with or to read. See `Store.open`.
 
     The home is `home`, else the one that the file lies in, else the default one.
     """
     path = locate(source, None if home is None else Path(home).expanduser())
-    return Store(home or homes.home_of(path)).open(path, mode, durability=durability)
+    store = Store(home or homes.home_of(path), cipher=cipher)
+    return store.open(path, mode, durability=durability, session_id=session_id, tags=tags)

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 import zstandard
 
-from bench import measure, read, rollouts
+import rollout
+from bench import homes, measure, read, rollouts
 from bench.rollouts import KINDS, MB, Form, Kind
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -183,3 +184,11 @@ def test_the_same_time_at_600_as_at_100_mb_is_a_target_of_its_own() -> None:
     assert (round(last.value), last.is_met) == (6, False)
     *_, last = read.check([row(100 * MB, 0.002), row(600 * MB, 0.0021)])
     assert last.is_met
+
+
+def test_a_home_holds_as_many_rollouts_as_asked_for_and_each_is_whole(tmp_path: Path) -> None:
+    size_bytes = homes.make(tmp_path, 40)
+    paths = sorted(tmp_path.rglob("*.jsonl"))
+    assert len(paths) == 40
+    assert sum(path.stat().st_size for path in paths) == size_bytes
+    assert all(rollout.verify(path).ok and rollout.reconstruct(path).session for path in paths)

@@ -2,16 +2,20 @@
 
 A ```python block runs from the root of the project, after the blocks above it; a line `expression  # value` says what
 the expression prints. In a ```console block each `$ rollout ...` runs and every line under it stands in its output, in
-this order; a line of `...` alone stands for lines left out.
+this order; a line of `...` alone stands for lines left out. The home that they see holds the sessions of HOME_CASES.
 """
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sysconfig
+import tempfile
 import tomllib
 from pathlib import Path
 
@@ -19,6 +23,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+HOME_CASES = ("p169_fork_of_fork", "p169_rollback_over_compact")
 SHOWN = re.compile(r"(?P<expression>[^#\n]+?)  # (?P<value>.+)")
 
 
@@ -43,11 +48,21 @@ def words(line: str) -> str:
     return " ".join(line.split())
 
 
+@functools.cache
+def home() -> str:
+    """The home of the console blocks; it goes when the tests end."""
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder)
+    for case in HOME_CASES:
+        shutil.copytree(ROOT / "fixtures" / "cases" / case / "sessions", Path(folder, "sessions"), dirs_exist_ok=True)
+    return folder
+
+
 def run(command: str) -> subprocess.CompletedProcess[str]:
     scripts = sysconfig.get_path("scripts")
     program, *arguments = shlex.split(command)
     assert program == "rollout"
-    environment = {**os.environ, "COLUMNS": "120", "PYTHONIOENCODING": "utf-8"}
+    environment = {**os.environ, "PYTHONIOENCODING": "utf-8", "ROLLOUT_HOME": home(), "TZ": "UTC", "COLUMNS": "120"}
     return subprocess.run(
         [Path(scripts, program), *arguments],
         cwd=ROOT, env=environment, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", check=False,
@@ -78,7 +93,7 @@ def test_a_command_of_the_readme_prints_the_lines_shown_under_it(command: str, s
 
 def test_every_file_that_the_readme_names_is_there() -> None:
     assert sessions()
-    for path in re.findall(r"\b(?:fixtures|tests|bench|rollout|cli)/[\w./-]*\w", README):
+    for path in re.findall(r"\b(?:fixtures|tests|bench|examples|rollout|cli)/[\w./-]*\w", README):
         assert (ROOT / path).exists(), path
 
 

@@ -66,14 +66,21 @@ LAYERS = [  # the first whose name fits a module counts
     Layer("rollout.ids", {"rollout.errors"}, set()),
     Layer("rollout.limits", set(), set()),
     Layer("rollout.core", SHARED, {"msgspec", "orjson"}),
-    Layer("rollout.storage", {*SHARED, "rollout.core"}, {"msgspec", "orjson", "zstandard"}),
+    Layer("rollout.storage", {*SHARED, "rollout.core"}, {"cryptography", "msgspec", "orjson", "zstandard"}),
     Layer("rollout.testing", {"rollout"}, {"hypothesis", "msgspec", "orjson", "zstandard"}),
     Layer("rollout.integrations", {"rollout"}, {"agents", "anyio", "mcp", "msgspec", "orjson", "pydantic"}),
     Layer("rollout", {"rollout"}, {"msgspec", "orjson", "zstandard"}),
     Layer("rollout_cli", {"rollout"}, {"msgspec", "orjson", "rich", "typer"}),
 ]
 ABOVE_THE_LIBRARY = ("rollout.integrations", "rollout.testing", "rollout_cli")
-PUBLIC_MODULES = {"rollout", "rollout.errors", "rollout.limits", "rollout.testing", "rollout.integrations"}
+PUBLIC_MODULES = {
+    "rollout",
+    "rollout.errors",
+    "rollout.limits",
+    "rollout.testing",
+    "rollout.integrations",
+    "rollout.integrations.mcp",
+}
 
 
 def modules() -> dict[str, Path]:

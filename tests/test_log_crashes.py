@@ -16,17 +16,17 @@ from typing import Any
 import pytest
 
 import rollout
-from rollout.repair import apply_repair, plan_repair
 from rollout.storage.writer import Durability
 from rollout.store import Store
 from rollout.testing.crashes import CrashFailure, Explored, crash_states, explore, mutants
 from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
 from rollout.testing.live import Seen, see
 from rollout.testing.witness import HOME, START, Trial, assistant, message
+from rollout.upkeeping.repair import apply_repair, plan_repair
 from tests import builders as b
 
 CHECKS_ALL = "ROLLOUT_CRASH" in os.environ
-PART = 1 if CHECKS_ALL else 5
+PART = 1 if CHECKS_ALL else 15
 """One state in so many is checked to the end."""
 CONTEXT = {"model": "m"}
 CALLS = [

@@ -43,19 +43,19 @@ def assert_same(data: bytes, limits: Limits) -> None:
 # The engine equals the reference
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(logs.well_formed_logs(), chunks)
 def test_a_session_in_any_chunk_size_is_read_as_the_rules_say(data: bytes, limits: Limits) -> None:
     assert_same(data, limits)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(logs.any_logs(), chunks)
 def test_any_record_in_any_place_is_read_as_the_rules_say(data: bytes, limits: Limits) -> None:
     assert_same(data, limits)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(logs.damaged_logs(), chunks)
 def test_a_damaged_log_is_read_as_the_rules_say(data: bytes, limits: Limits) -> None:
     assert_same(data, limits)
@@ -76,14 +76,14 @@ def test_an_old_compaction_of_long_texts_keeps_what_its_budget_allows(data: byte
     assert_same(data, Limits())
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(st.one_of(logs.any_logs(8), logs.well_formed_logs(2), logs.damaged_logs(6)), chunks)
 def test_a_log_that_is_cut_at_any_byte_is_read_as_the_rules_say(data: bytes, limits: Limits) -> None:
     for end in range(len(data)):
         assert_same(data[:end], limits)
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(logs.hostile_bytes, chunks)
 def test_any_bytes_give_an_answer_or_an_error_of_our_own(data: bytes, limits: Limits) -> None:
     try:
@@ -104,13 +104,13 @@ def test_any_bytes_give_an_answer_or_an_error_of_our_own(data: bytes, limits: Li
 # Damage
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(logs.damaged_logs(), chunks)
 def test_verify_counts_the_damaged_lines_that_the_reference_counts(data: bytes, limits: Limits) -> None:
     assert rollout.verify(data, limits=limits).damaged_lines == fold(data).damaged_lines
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(logs.damaged_logs(), chunks)
 def test_damage_that_is_met_on_the_way_is_damage_that_verify_lists(data: bytes, limits: Limits) -> None:
     listed = {found.offset for found in rollout.verify(data).damage}
@@ -120,7 +120,7 @@ def test_damage_that_is_met_on_the_way_is_damage_that_verify_lists(data: bytes, 
 # Why
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.one_of(logs.well_formed_logs(), logs.any_logs(), logs.damaged_logs()), chunks)
 def test_every_part_of_a_line_is_explained_as_the_rules_say(data: bytes, limits: Limits) -> None:
     expected = [(line.offset, line.status, line.by and line.by.offset) for line in fold(data).parts]
@@ -128,7 +128,7 @@ def test_every_part_of_a_line_is_explained_as_the_rules_say(data: bytes, limits:
     assert [(entry.offset, entry.status, entry.by_offset) for entry in entries] == expected
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(st.one_of(logs.well_formed_logs(), logs.any_logs()), chunks)
 def test_the_visible_lines_are_the_end_of_the_history(data: bytes, limits: Limits) -> None:
     """Only a replacement history can stand ahead of them, and it stands in a line of its own."""

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from rollout.errors import WriteError
-from rollout.repair import apply_repair, plan_repair
 from rollout.testing.crashes import CrashFailure, Tree, explore, mutants
 from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
+from rollout.upkeeping.repair import apply_repair, plan_repair
 from tests.builders import THREAD, log
 
 NAME = f"rollout-2026-03-20T10-00-00-{THREAD}.jsonl"

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("rollout", "cli", "tests", "bench")
+FOLDERS = ("rollout", "cli", "tests", "bench", "examples")
 MODULE_LINES = 400
 LONGER_MODULES = {"tests/reference.py": 700}  # the rules in one piece, to be read beside their text
 FUNCTION_LINES = 70

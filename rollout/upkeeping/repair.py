@@ -16,27 +16,23 @@ from __future__ import annotations
 import base64
 import contextlib
 import dataclasses
-import datetime
-import hashlib
-import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from rollout import ids
-from rollout.core.reconstruct import Reconstruction
-from rollout.core.settle import Baseline
-from rollout.errors import Conflict, InUse, NotARollout, NotFound, SourceError, UsageError, WriteError
+from rollout.errors import Conflict, InUse, NotARollout, UsageError, WriteError
 from rollout.limits import DEFAULT, MIB, Limits
-from rollout.mending import NULS, Mending, Moved, RepairStep
-from rollout.state import State
+from rollout.state import Turn
 from rollout.storage import home as homes
 from rollout.storage import recovery
 from rollout.storage.fs import REAL, AppendFile, FileSystem
 from rollout.storage.origin import AnySource, Origin, find
+from rollout.storage.references import dependents
 from rollout.storage.sealed import MAGIC
-from rollout.storage.source import FileSource, Lineage, holds_record, open_path
-from rollout.storage.writer import holder
+from rollout.storage.source import FileSource, holds_record
+from rollout.upkeeping.mending import NULS, Mending, Moved, RepairStep
+from rollout.upkeeping.rewriting import Through, fingerprint, locked, unlink, write
 
 Progress = Callable[[int, int], None]
 
@@ -86,8 +82,8 @@ def plan_repair(
     origin = find(source, home, limits)
     if origin.path is None:
         raise UsageError("bytes in memory cannot be repaired", remedy="give a path, a thread id or -1")
-    with _locked(fs, origin.path) as file:
-        return _plan(fs, file, origin, origin.path, progress)
+    with locked(fs, origin.path, "repaired") as file:
+        return look(fs, file, origin, origin.path, progress)
 
 
 def apply_repair(plan: RepairPlan, *, progress: Progress | None = None, fs: FileSystem = REAL) -> Repaired:
@@ -97,8 +93,8 @@ def apply_repair(plan: RepairPlan, *, progress: Progress | None = None, fs: File
     or WriteError: the file was not replaced, though its end may be mended.
     """
     path = plan.path
-    with _locked(fs, path) as file:
-        if _plan(fs, file, plan.origin, path, progress) != plan:
+    with locked(fs, path, "repaired") as file:
+        if look(fs, file, plan.origin, path, progress) != plan:
             raise Conflict("has changed since the plan was made", path=path, remedy="make a new plan")
         before = _fingerprint(fs, plan, path) if plan.inside and not plan.in_use else {}
         kept = recovery.apply(fs, file, path, plan.end)
@@ -112,9 +108,10 @@ def apply_repair(plan: RepairPlan, *, progress: Progress | None = None, fs: File
         return _replace(fs, file, plan, before, done) if plan.inside else done
 
 
-def _plan(fs: FileSystem, file: AppendFile, origin: Origin, path: Path, progress: Progress | None) -> RepairPlan:
+def look(fs: FileSystem, file: AppendFile, origin: Origin, path: Path, progress: Progress | None) -> RepairPlan:
+    """`plan_repair` for a file that is open."""
     if file.read_at(0, len(MAGIC)) == MAGIC:
-        raise WriteError("is sealed", path=path, remedy="unpack it (zstd -d) and repair the plain file")
+        raise WriteError("is sealed", path=path, remedy="unseal it first")
     end = recovery.inspect(file, holds_record, chunk_bytes=origin.limits.chunk_bytes)
     mending = Mending(FileSource(file), end.cut, origin.limits)
     for _ in mending:
@@ -140,30 +137,12 @@ def _end_steps(end: recovery.Plan, line: int) -> Iterator[RepairStep]:
 
 def _forks(fs: FileSystem, file: AppendFile, path: Path, origin: Origin, first: int) -> Iterator[str]:
     """The files, beside or in the home, that continue this one from behind byte `first`, found or not by readers."""
-    named, home = ids.parse_file_name(path.name), homes.home_of(path)
-    if named is None:
-        return
-    folder = path.absolute().parent
-    others = {folder / name for name in fs.names(folder) if ids.parse_file_name(name)}
-    others.update(entry.path.absolute() for entry in (homes.scan(home) if home else ()))
-    for other in sorted(others):
-        with contextlib.suppress(SourceError), contextlib.ExitStack() as closing:
-            child = open_path(other, fs=fs, limits=origin.limits)
-            lineage = Lineage(child, home=origin.home, fs=fs, limits=origin.limits, end=0)  # its own lines do not count
-            closing.callback(lineage.close)
-            base = (child.session or {}).get("history_base")
-            if _identity(child.file) == file.identity or not isinstance(base, dict):
-                continue
-            end = base.get("end_byte_offset")
-            if base.get("thread_id") != named.thread or not isinstance(end, int) or end <= first:
-                continue
-            is_missing = len(list(itertools.islice(lineage, 2))) < 2
-            if is_missing or _identity(lineage.opened[1].file) == file.identity:
-                yield str(other)
-
-
-def _identity(file: object) -> object:
-    return getattr(file, "identity", None)
+    named = ids.parse_file_name(path.name)
+    folders = [path.absolute().parent]
+    for other in dependents(named.thread, homes.home_of(path), folders, fs=fs, limits=origin.limits) if named else ():
+        goes_on = other.end is not None and other.end > first and other.base in {None, file.identity}
+        if goes_on and fs.status(other.path).identity != file.identity:
+            yield str(other.path)
 
 
 def _replace(fs: FileSystem, file: AppendFile, plan: RepairPlan, before: dict[str, object], done: Repaired) -> Repaired:
@@ -172,16 +151,16 @@ def _replace(fs: FileSystem, file: AppendFile, plan: RepairPlan, before: dict[st
     source = FileSource(file)
     new, damaged, backup = (path.with_name(f".{path.name}.{what}") for what in ("mended", "damaged", "backup"))
     numbered = _next_number(fs, path)
-    _unlink(fs, new, damaged, backup)
+    unlink(fs, new, damaged, backup)
     try:
-        _write(fs, new, (out for out in Mending(source, source.size, limits) if isinstance(out, bytes)))
+        write(fs, new, (out for out in Mending(source, source.size, limits) if isinstance(out, bytes)))
         _prove(fs, plan, new, before)
         if any(step.action == "move" for step in plan.inside):
             moved = (out for out in Mending(source, source.size, limits) if isinstance(out, Moved))
-            _write(fs, damaged, map(_encode, moved))
+            write(fs, damaged, map(_encode, moved))
             done = dataclasses.replace(done, damaged=numbered("damaged"))
             fs.rename(damaged, numbered("damaged"))
-        _write(fs, backup, (source.read_at(at, MIB) for at in range(0, source.size, MIB)))
+        write(fs, backup, (source.read_at(at, MIB) for at in range(0, source.size, MIB)))
         fs.rename(backup, numbered("backup"))
         fs.sync_dir(path.parent)
         if file.size() != source.size:
@@ -190,7 +169,7 @@ def _replace(fs: FileSystem, file: AppendFile, plan: RepairPlan, before: dict[st
         fs.sync_dir(path.parent)
     except BaseException:
         with contextlib.suppress(OSError):
-            _unlink(fs, new, damaged, backup)
+            unlink(fs, new, damaged, backup)
         raise
     return dataclasses.replace(done, backup=numbered("backup"))
 
@@ -200,7 +179,7 @@ def _prove(fs: FileSystem, plan: RepairPlan, new: Path, before: dict[str, object
     after = _fingerprint(fs, plan, new)
     changed = [name for name, value in before.items() if after[name] != value]
     with contextlib.closing(fs.open_append(new)) as file:
-        again = _plan(fs, file, plan.origin, plan.path, None)
+        again = look(fs, file, plan.origin, plan.path, None)
     if changed or again.steps:
         what = f"another {', '.join(changed)}" if changed else "damage of its own"
         remedy = "it was left as it is; it reads as well as it can"
@@ -208,74 +187,14 @@ def _prove(fs: FileSystem, plan: RepairPlan, new: Path, before: dict[str, object
 
 
 def _fingerprint(fs: FileSystem, plan: RepairPlan, at: Path) -> dict[str, object]:
-    """What the file at `at` says, under the planned path. Derived turn ids go with byte offsets: they are left out."""
-    origin = _Through(None, plan.path, plan.origin.home, plan.origin.limits, fs=fs, at=at)
-    with origin.opened() as lineage:
-        answer = Reconstruction(lineage, limits=origin.limits).run()
-    state = State(origin, answer, 0, ())
-    history = hashlib.sha256()
-    for i in range(len(state.history)):
-        item = state.history.raw(i).strip()  # a bare item is its whole line
-        history.update(b"%d:%b" % (len(item), item))
-    told = state.reference
-    return {
-        "history": (len(state.history), history.digest()),
-        "previous model": state.previous_model,
-        "reference context": bytes(told.raw) if isinstance(told, Baseline) else type(told),
-        "world state": state.world_state,
-        "token usage": state.token_usage,
-        "session": state.session,
-        "thread id": state.thread_id,
-        "turns": [
-            (None if t.derived else t.id, t.status, t.stands, t.started, t.ended, t.model, t.user, t.item_count)
-            for t in state.all_turns
-        ],
-    }
+    """What the file at `at` says, under the planned path."""
+    return fingerprint(Through(None, plan.path, plan.origin.home, plan.origin.limits, fs=fs, at=at), _describe)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Through(Origin):
-    """The file that stands `at` some place of `fs`, read as if it stood at `path`."""
-
-    at: Path = Path()
-
-    @contextlib.contextmanager
-    def opened(self) -> Iterator[Lineage]:
-        first = open_path(self.at, fs=self.fs, limits=self.limits)
-        first.path = self.path
-        with contextlib.closing(Lineage(first, home=self.home, fs=self.fs, limits=self.limits)) as lineage:
-            yield lineage
-
-
-@contextlib.contextmanager
-def _locked(fs: FileSystem, path: Path) -> Iterator[AppendFile]:
-    """The file under the writer's lock. What the system refuses, here or inside, is a WriteError."""
-    try:
-        with contextlib.closing(fs.open_append(path)) as file:
-            file.lock(holder(f"{datetime.datetime.now(datetime.UTC):%Y-%m-%dT%H:%M:%SZ}"))
-            yield file
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotFound("there is no such file", path=path, remedy="check the path") from error
-    except PermissionError as error:
-        remedy = "check the permissions of it and its directory"
-        raise WriteError("may not be written", path=path, remedy=remedy) from error
-    except OSError as error:
-        remedy = "mend what the system complains of, then try again"
-        raise WriteError(f"cannot be repaired: {error.strerror}", path=path, remedy=remedy) from error
-
-
-def _write(fs: FileSystem, path: Path, pieces: Iterable[bytes]) -> None:
-    """A new file (0600), its bytes on the disk."""
-    with contextlib.closing(fs.open_append(path, create=True)) as file:
-        held = bytearray()
-        for piece in pieces:
-            held += piece
-            if len(held) >= MIB:
-                file.append(bytes(held))
-                held.clear()
-        if held:
-            file.append(bytes(held))
-        file.sync()
+def _describe(turn: Turn) -> object:
+    """Derived turn ids go with byte offsets: they are left out."""
+    own_id = None if turn.derived else turn.id
+    return own_id, turn.status, turn.stands, turn.started, turn.ended, turn.model, turn.user, turn.item_count
 
 
 def _encode(moved: Moved) -> bytes:
@@ -289,9 +208,3 @@ def _next_number(fs: FileSystem, path: Path) -> Callable[[str], Path]:
     while not taken.isdisjoint(f"{path.name}.{what}-{number}" for what in ("backup", "damaged")):
         number += 1
     return lambda what: path.with_name(f"{path.name}.{what}-{number}")
-
-
-def _unlink(fs: FileSystem, *paths: Path) -> None:
-    for path in paths:
-        with contextlib.suppress(FileNotFoundError):
-            fs.unlink(path)

@@ -1,0 +1,214 @@
+"""The rollouts of a home as a list: newest first, filtered, a page at a time.
+
+A thread has one row, of the file that it goes on in (a revert adds a file to a thread). Nothing breaks a list: a file
+that cannot be read, is empty or foreign is a row with its `trouble`, what has not the name of a rollout is a note, and
+what is passed over is counted. The order is total: that of the names, or of the times of writing, then of the ids.
+
+Lazy: names are looked at first, then as many files as the page needs (none, where the index knows them).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar, overload
+
+import msgspec
+
+from rollout.catalog import cursor as cursors
+from rollout.catalog.index import Index, with_index
+from rollout.catalog.query import Query, parse
+from rollout.catalog.row import Key, Row, Thread, row_of, threads_of
+from rollout.catalog.selection import Selection
+from rollout.catalog.texts import Texts
+from rollout.errors import UsageError
+from rollout.storage import home as homes
+from rollout.storage.fs import FileSystem
+from rollout.storage.home import Entry
+from rollout.storage.names import read_names
+
+__all__ = ["Page", "Row", "Skipped", "list_rows"]
+
+Progress = Callable[[int, int], None]
+"""Is told how many threads were looked at, and of how many."""
+T = TypeVar("T")
+_FIRST_BUNCH, _LARGEST_BUNCH = 8, 256
+_created = msgspec.json.Decoder(tuple[str, tuple[str, str, str]])
+_updated = msgspec.json.Decoder(tuple[str, tuple[int, str]])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Skipped:
+    """Something in the folders of a home that is not listed, and why not."""
+
+    path: Path
+    what: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Page(Sequence[Row]):
+    """Rows, newest first. `cursor` is for the next page, None on the last one.
+
+    `left_out` counts the subagents and forks that fit but were not asked for, up to the last row; on the last page, all
+    that follow. `notes` tell what in the home is no rollout.
+    """
+
+    rows: tuple[Row, ...]
+    cursor: str | None
+    left_out: Mapping[str, int]
+    notes: tuple[Skipped, ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Row, ...]: ...
+    def __getitem__(self, index: int | slice) -> Row | tuple[Row, ...]:
+        return self.rows[index]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Found:
+    """A thread that fits. `left_out`: why it is not to be shown even so ("subagents", "forks"), or None."""
+
+    key: Key
+    thread: Thread
+    row: Row
+    left_out: str | None
+
+
+class Home:
+    """What a look at a home has found: its threads, their names, and what is odd. One look; nothing is opened yet."""
+
+    def __init__(self, home: Path, fs: FileSystem) -> None:
+        self.path, self.fs = home, fs
+        self.notes: list[Skipped] = []
+        self.files = list(homes.scan_names(home, lambda path, what: self.notes.append(Skipped(path, what)), fs=fs))
+        self.names = read_names(home, fs)
+
+    def threads(self, selection: Selection, after: Key | None = None) -> list[tuple[Key, Thread]]:
+        """Those that may fit, as far as names tell: newest first, from behind the key `after` on."""
+        keyed = [
+            (thread.key(selection.sort, self.fs), thread)
+            for thread in threads_of(self.files, selection.archived)
+            if selection.name is None or selection.fits_name(self.names.get(thread.id))
+        ]
+        if after is not None:
+            keyed = [pair for pair in keyed if _is_behind(pair[0], after)]
+        keyed.sort(key=operator.itemgetter(0), reverse=True)
+        return keyed
+
+    def tell(self, index: Index, threads: Iterable[tuple[Key, Thread]], selection: Selection) -> Iterator[Found | None]:
+        """Those that fit, None for one that does not; files are looked at when their turn comes."""
+        waiting: dict[Path, tuple[Key, Thread]] = {}
+
+        def heads() -> Iterator[Entry]:
+            for key, thread in threads:
+                head = thread.head
+                waiting[head.path] = key, thread
+                yield head
+
+        for head, digest, mtime in index.digests(heads()):
+            key, thread = waiting.pop(head.path)
+            others = [entry for entry in thread.files if entry.path != head.path]
+            row = row_of(head, others, digest, mtime, self.names, self.fs)
+            yield Found(key, thread, row, _passed_over(row, selection)) if selection.fits(row, digest) else None
+
+    def select(
+        self, index: Index, selection: Selection, after: Key | None = None, progress: Progress | None = None
+    ) -> Iterator[Found]:
+        """The threads that fit, newest first, from behind the key `after` on."""
+        threads = self.threads(selection, after)
+        for i, found in enumerate(self.tell(index, threads, selection)):
+            if found is not None:
+                yield found
+            if progress is not None:
+                progress(i + 1, len(threads))
+
+
+def _is_behind(key: Key, after: Key) -> bool:
+    return tuple(key) < tuple(after)
+
+
+def _passed_over(row: Row, selection: Selection) -> str | None:
+    if row.is_subagent and not selection.subagents:
+        return "subagents"
+    return "forks" if row.is_fork and not selection.forks else None
+
+
+def list_rows(
+    home: Path,
+    fs: FileSystem,
+    selection: Selection,
+    *,
+    limit: int = 50,
+    cursor: str | None = None,
+    progress: Progress | None = None,
+) -> Page:
+    """One page of the rollouts of a home. UsageError for a limit below 1 or a cursor of another list.
+
+    Pages neither skip nor repeat what stays as it is while other rollouts come and go; sorted by `updated`, what is
+    written to meanwhile moves ahead of the pages that follow.
+    """
+    check_limit(limit)
+    after = _decode(selection, cursor)
+    query = None if selection.text is None else parse(selection.text)
+    return with_index(home, fs, lambda index: _page(Home(home, fs), index, selection, limit, after, query, progress))
+
+
+def _page(
+    look: Home,
+    index: Index,
+    selection: Selection,
+    limit: int,
+    after: Key | None,
+    query: Query | None,
+    progress: Progress | None,
+) -> Page:
+    rows: list[Row] = []
+    left_out, seen = {"subagents": 0, "forks": 0}, {"subagents": 0, "forks": 0}
+    last: Key | None = None
+    found_all = look.select(index, selection, after, progress)
+    for found in found_all if query is None else _with_text(found_all, Texts(index, look.fs), query):
+        if found.left_out is not None:
+            seen[found.left_out] += 1
+        elif len(rows) == limit:
+            return Page(tuple(rows), cursors.encode(selection.sort, last), left_out, tuple(look.notes))
+        else:
+            rows.append(found.row)
+            last = found.key
+            left_out = dict(seen)
+    return Page(tuple(rows), None, seen, tuple(look.notes))
+
+
+def _with_text(found_all: Iterator[Found], texts: Texts, query: Query) -> Iterator[Found]:
+    for some in in_bunches(found_all):
+        texts.take(entry for found in some for entry in found.thread.files)
+        for found in some:
+            if any(True for entry in found.thread.files for _ in texts.find(entry, query)):
+                yield found
+
+
+def in_bunches(found_all: Iterator[T]) -> Iterator[list[T]]:
+    """A few at a time, then more: what is new in a bunch goes into the index at once."""
+    size = _FIRST_BUNCH
+    while bunch := list(itertools.islice(found_all, size)):
+        yield bunch
+        size = min(2 * size, _LARGEST_BUNCH)
+
+
+def check_limit(limit: object) -> None:
+    """UsageError unless it is a count of rows."""
+    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
+        raise UsageError(f"{limit!r:.80} is no limit", remedy="give 1 or more")
+
+
+def _decode(selection: Selection, cursor: str | None) -> Key | None:
+    if selection.sort == "created":
+        return cursors.decode("created", cursor, _created)
+    return cursors.decode("updated", cursor, _updated)

@@ -1,0 +1,338 @@
+"""A look at a rollout file: its digest, and what has to be kept to bring that up to date.
+
+A file that has grown is read from where the memory of it ends; what is appended can take back, replace or damage what
+was there, and the digest is the same as that of a file read at once. Bases are read with the file once, and belong to
+its memory from then on. Only where a compaction of the old kind stands are users' older texts read again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rollout.catalog.digest import Digest, base_thread, says_of_itself
+from rollout.core import codec, lines
+from rollout.core.gather import Gatherer, unpack
+from rollout.core.labels import can_hold_label, label_of
+from rollout.core.memory import Memory, Recorder
+from rollout.core.reconstruct import Answer, Observer, Reconstruction, Segment
+from rollout.core.tally import Tally, question_of, tell_items
+from rollout.core.turns import Mark, Span
+from rollout.errors import NotFound
+from rollout.limits import DEFAULT, TURN_TEXT_CHARACTERS, Limits
+from rollout.storage.cipher import has_keys
+from rollout.storage.fs import REAL, FileSystem
+from rollout.storage.source import Lineage, Opened, open_path, visible_end
+
+EMPTY, FOREIGN = "empty", "no record of a rollout"
+_JOIN_BYTES = 512
+_STEP_BYTES = 1 << 16
+_MOST = 1 << 62  # what the encodings of numbers hold
+
+Progress = Callable[[int, int], None]
+
+
+class Known(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What was found out about a file, up to where its memory ends."""
+
+    digest: Digest
+    join: bytes
+    """A checksum of the last bytes that the memory covers."""
+    meta: dict[str, Any] | None = None
+    """Of the session_meta, if it lies within the memory, what a lineage needs of it."""
+    meta_is_first: bool = False
+    first: tuple[int, int] | None = None
+    """Segment and offset of the first boundary, if it lies within the memory."""
+    base: tuple[int, int] | None = None
+    base_items: bytes | None = None
+    """The same for the base compaction, and what `tell_items` says of it."""
+    session_ids: tuple[str, ...] = ()
+    tags: tuple[tuple[str, str], ...] = ()
+    file_damage: int = 0
+    """How many files of the lineage are missing, and frames damaged."""
+    bases: tuple[tuple[str, int, int], ...] = ()
+    """Path, device and inode of each base that was read."""
+    wants: str | None = None
+    """The thread of a base that is missing."""
+
+
+class Look(msgspec.Struct, frozen=True):
+    """One look at a file. `is_new`: nothing of an earlier look was of use."""
+
+    known: Known
+    memory: Memory
+    is_new: bool
+    bytes_read: int
+    identity: tuple[int, int]
+
+
+def look(
+    path: Path,
+    home: Path | None,
+    *,
+    before: tuple[Known, Memory] | None = None,
+    fs: FileSystem = REAL,
+    limits: Limits = DEFAULT,
+    progress: Progress | None = None,
+) -> Look:
+    """Read a file (and its bases) from where the memory of it ends. SourceError; OSError if the disk fails.
+
+    What was known `before` is of use if the file still goes on from there: the caller has made sure that it is the
+    same file, here only the last bytes are compared.
+    """
+    is_known = before is not None and not has_keys(fs)  # without keys nothing can be known of an encrypted file
+    opened = open_path(path, fs=fs, limits=limits, is_known=is_known)
+    lineage = None
+    try:
+        if before is not None and not _goes_on(opened, *before):
+            before = None
+            opened.close()
+            opened = open_path(path, fs=fs, limits=limits)
+        end = visible_end(opened.source, limits, 0 if before is None else before[1].end)
+        lineage = Lineage(opened, home=home, fs=fs, limits=limits, end=end)
+        return _Reader(lineage, before, limits, progress).look()
+    finally:
+        (opened if lineage is None else lineage).close()
+
+
+def _goes_on(opened: Opened, known: Known, memory: Memory) -> bool:
+    """Whether what is known still holds; the head of the file is then known too."""
+    if opened.source.size < memory.end or join_of(opened.source, memory.end) != known.join:
+        return False
+    if known.meta is None:  # a session_meta that comes late may bring bases along
+        return opened.session is None
+    opened.assume(known.meta, is_first=known.meta_is_first)
+    return True
+
+
+def join_of(source: lines.Source, end: int) -> bytes:
+    """A checksum of the last bytes before `end`."""
+    n = min(end, _JOIN_BYTES)
+    return hashlib.blake2b(source.read_at(end - n, n), digest_size=8).digest()
+
+
+class _Tee:
+    """Several observers as one, in their order."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self._observers = observers
+
+    def see(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
+        for observer in self._observers:
+            observer.see(marks, spans)
+
+
+class _Labels:
+    """The labels of the lines that are read."""
+
+    def __init__(self, session_ids: Sequence[str] = (), tags: Sequence[tuple[str, str]] = ()) -> None:
+        self.session_ids, self.tags = set(session_ids), set(tags)
+
+    def watch(self, batch: lines.Batch) -> None:
+        if not can_hold_label(b"\n".join(batch.lines)):
+            return
+        for line in batch.lines:
+            if can_hold_label(line):
+                pieces = [line] if codec.decode_plain(line) else [piece.data for piece in codec.split(line)]
+                for label in map(label_of, pieces):
+                    self.tags.update(label.tags.items())
+                    if label.session_id is not None:
+                        self.session_ids.add(label.session_id)
+
+    def sorted(self) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+        return tuple(sorted(self.session_ids)), tuple(sorted(self.tags))
+
+
+class _Reader:
+    """Brings what is known of one file up to date."""
+
+    def __init__(
+        self,
+        lineage: Lineage,
+        before: tuple[Known, Memory] | None,
+        limits: Limits,
+        progress: Progress | None,
+    ) -> None:
+        self._lineage, self._limits, self._progress = lineage, limits, progress
+        self._known = None if before is None else before[0]
+        self._memory = None if before is None else before[1]
+        self._opened = lineage.opened[0]
+        self._segments: Iterator[Segment] = iter(lineage)
+        self._first = next(self._segments)
+
+    def look(self) -> Look:
+        known, end = self._known, self._lineage.end
+        labels = _Labels(known.session_ids, known.tags) if known is not None else _Labels()
+        whole = _last_line_end(self._opened.source, 0 if self._memory is None else self._memory.end, end)
+        recorder, tally = Recorder(), Tally(self._fetch, self._limits.depth)
+        if whole == end:
+            memory = self._remember(whole, [recorder, tally], recorder, labels)
+            lasting, gather = labels, self._gather
+        else:  # a tail, which is not remembered: it may be mended away
+            memory = self._remember(whole, [recorder], recorder, labels)
+            lasting, labels = labels, _Labels(*labels.sorted())
+            gather = self._fold(end, memory, [tally], labels)[1]
+        findings = _Findings(tally, gather, labels.sorted(), lasting.sorted())
+        return Look(
+            known=self._know(memory, findings),
+            memory=memory,
+            is_new=known is None,
+            bytes_read=self._lineage.bytes_read,
+            identity=(0, 0) if self._opened.file is None else self._opened.file.identity,
+        )
+
+    def _remember(self, end: int, observers: Sequence[Observer], recorder: Recorder, labels: _Labels) -> Memory:
+        """Read what is not remembered yet, up to a line end."""
+        before = self._memory
+        answer, gather = self._fold(end, before, observers, labels)
+        self._gather = gather
+        threads = before.threads if before is not None else [segment.thread for segment in self._lineage.segments]
+        return Memory(
+            end=end,
+            records=gather.seq,
+            line_counts=tuple(count or 0 for count in answer.line_counts),
+            threads=tuple(threads),
+            usage=None if gather.usage is None else (gather.usage[0], bytes(gather.usage[1])),
+            marks=recorder.kept,
+        )
+
+    def _fold(
+        self, end: int, memory: Memory | None, observers: Sequence[Observer], labels: _Labels
+    ) -> tuple[Answer, Gatherer]:
+        gather = Gatherer(wants_items=False, traces=True, limits=self._limits)
+        gather.close_world()
+        older = self._segments if memory is None else ()
+        answer = Reconstruction(
+            itertools.chain([dataclasses.replace(self._first, end=end)], older),
+            limits=self._limits,
+            gatherer=gather,
+            observer=_Tee(observers),
+            progress=self._progress,
+            memory=memory,
+            watch=labels.watch,
+        ).run()
+        return answer, gather
+
+    def _fetch(self, mark: Mark) -> bytes:
+        while len(self._lineage.segments) <= mark.segment:
+            if next(self._segments, None) is None:
+                raise NotFound("its base went away while it was read", path=self._opened.path)
+        begin = mark.offset if mark.refs is None else unpack(mark.refs[-1])[0]  # a run lies where its lines do
+        return self._lineage.segments[mark.segment].source.read_at(begin, mark.offset + mark.size - begin)
+
+    def _know(self, memory: Memory, found: _Findings) -> Known:
+        before, opened, lineage = self._known, self._opened, self._lineage
+        meta, offset = opened.session, opened.meta_offset
+        if before is None:
+            damage = [damage for damage in lineage.damage() if damage.kind != "batch"]
+            bases = tuple((str(base.path), *base.file.identity) for base in lineage.opened[1:] if base.file is not None)
+            wants = base_thread(lineage.opened[-1].session) if lineage.missing else None
+            of_files = Known(Digest(""), b"", file_damage=len(damage), bases=bases, wants=wants)
+        else:
+            of_files = before
+        first, base = _place(found.tally.first), _place(found.tally.base)
+        base_items = self._base_items(found.tally.base)
+        lasts = meta is not None and (before is not None or (offset is not None and offset < memory.end))
+        return msgspec.structs.replace(
+            of_files,
+            digest=self._digest(found, base_items, of_files.file_damage),
+            join=join_of(opened.source, memory.end),
+            meta=_kept_meta(meta) if lasts and meta is not None else None,
+            meta_is_first=opened.begins_with_meta,
+            first=first if _is_within(first, memory) else None,
+            base=base if _is_within(base, memory) else None,
+            base_items=base_items,
+            session_ids=found.lasting[0],
+            tags=found.lasting[1],
+        )
+
+    def _base_items(self, base: Mark | None) -> bytes | None:
+        if base is None:
+            return None
+        if self._known is not None and self._known.base == _place(base):
+            return self._known.base_items
+        return tell_items(self._fetch(base))
+
+    def _first_message(self, first: Mark | None) -> str | None:
+        if first is None:
+            return None
+        if self._known is not None and self._known.first == _place(first):
+            return self._known.digest.first_message
+        return question_of(self._fetch(first), first.kind, TURN_TEXT_CHARACTERS)
+
+    def _digest(self, found: _Findings, base_items: bytes | None, file_damage: int) -> Digest:
+        opened, tally, end = self._opened, found.tally, self._lineage.end
+        if self._known is None or self._known.meta is None:
+            said = says_of_itself(opened.session, opened.thread or "")
+        else:
+            said = self._known.digest
+        size = opened.source.size
+        return msgspec.structs.replace(
+            said,
+            first_message=self._first_message(tally.first),
+            model=tally.model,
+            turns=tally.turns,
+            messages=tally.messages(base_items),
+            tokens=_total_tokens(found.gather, tally.base),
+            damaged=len(tally.damaged) + file_damage + (end < size),
+            session_ids=found.labels[0],
+            tags=found.labels[1],
+            bytes=size if opened.file is None else opened.file.size(),
+            text_bytes=size,
+            trouble=None if found.gather.seq else EMPTY if size == 0 else FOREIGN,
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Findings:
+    """What the passes over a file found. `lasting`: the labels without those of its tail."""
+
+    tally: Tally
+    gather: Gatherer
+    labels: tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
+    lasting: tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
+
+
+def _kept_meta(meta: dict[str, Any]) -> dict[str, Any]:
+    """What a lineage needs of a session_meta."""
+    kept: dict[str, Any] = {"id": meta["id"]} if isinstance(meta.get("id"), str) else {}
+    base = meta.get("history_base")
+    if isinstance(base, dict) and base_thread(meta) is not None:
+        numbers = {key: base.get(key) for key in ("end_byte_offset", "end_ordinal_exclusive")}
+        if all(value is None or (isinstance(value, int) and abs(value) < _MOST) for value in numbers.values()):
+            kept["history_base"] = {"thread_id": base["thread_id"], **numbers}
+    return kept
+
+
+def _place(mark: Mark | None) -> tuple[int, int] | None:
+    return None if mark is None else (mark.segment, mark.offset)
+
+
+def _is_within(place: tuple[int, int] | None, memory: Memory) -> bool:
+    return place is not None and (place[0] > 0 or place[1] < memory.end)
+
+
+def _total_tokens(gather: Gatherer, base: Mark | None) -> int | None:
+    """S4: of the newest totals, if they are not older than the base."""
+    if gather.usage is None or (base is not None and gather.usage[0] > base.seq):
+        return None
+    total = codec.decode_value(gather.usage[1]).get("total_tokens")
+    return total if isinstance(total, int) and not isinstance(total, bool) and abs(total) < _MOST else None
+
+
+def _last_line_end(source: lines.Source, start: int, end: int) -> int:
+    """Behind the last line end of source[start:end]; `start` if there is none."""
+    n = 1
+    while end > start:
+        n = min(n, end - start)
+        at = source.read_at(end - n, n).rfind(b"\n")
+        if at >= 0:
+            return end - n + at + 1
+        end, n = end - n, _STEP_BYTES
+    return start

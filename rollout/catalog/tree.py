@@ -1,0 +1,135 @@
+"""The rollouts of a home as a tree.
+
+Forks stand under what they were forked from, reverts under what they went back in, subagents under who started them.
+Every file has one node. A file whose parent is not there is a root, and so is one of those whose parents lead round in
+a circle: their notes say so.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from rollout.catalog.index import Index, with_index
+from rollout.catalog.listing import Home, Progress
+from rollout.catalog.row import Row, row_of
+from rollout.errors import SourceError
+from rollout.storage.fs import FileSystem
+from rollout.storage.home import Entry
+from rollout.storage.origin import Origin
+
+Relation = Literal["root", "fork", "revert", "subagent"]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Node:
+    """A file and what goes on from it, oldest first. `row` is of that file alone; a revert has its thread's id.
+
+    The nesting is as deep as the lineage: walk it with a stack of your own.
+    """
+
+    row: Row
+    relation: Relation
+    children: tuple[Node, ...] = dataclasses.field(repr=False, compare=False)
+    note: str | None = None
+    """Why it is a root although it has a parent."""
+
+
+@dataclasses.dataclass(slots=True)
+class _Place:
+    """A file on its way into the tree."""
+
+    row: Row
+    order: tuple[str, str, str]
+    relation: Relation = "root"
+    parent: Path | None = None
+    note: str | None = None
+    children: list[Path] = dataclasses.field(default_factory=list)
+
+
+def grow_tree(home: Path, fs: FileSystem, *, progress: Progress | None = None) -> tuple[Node, ...]:
+    """The roots, newest first; archived rollouts too. All files are looked at."""
+    return with_index(home, fs, lambda index: _grown(Home(home, fs), index, progress))
+
+
+def _grown(look: Home, index: Index, progress: Progress | None) -> tuple[Node, ...]:
+    entries = [named.entry for named in look.files]
+    places: dict[Path, _Place] = {}
+    threads: dict[str, list[Entry]] = {}
+    for entry, digest, mtime in index.digests(entries):
+        places[entry.path] = _Place(row_of(entry, (), digest, mtime, look.names, look.fs), entry.order)
+        threads.setdefault(entry.thread, []).append(entry)
+        if progress is not None:
+            progress(len(places), len(entries))
+    for files in threads.values():
+        files.sort(key=lambda entry: (entry.order, not entry.archived), reverse=True)
+        _join(look, files, threads, places)
+    _open_circles(places)
+    return _built(places)
+
+
+def _join(look: Home, files: list[Entry], threads: Mapping[str, list[Entry]], places: Mapping[Path, _Place]) -> None:
+    """Finds the parents of the files of a thread."""
+    first = files[-1]
+    for entry in files[:-1]:
+        place = places[entry.path]
+        place.relation = "revert"
+        place.parent = first.path if len(files) == 2 else _base(look, entry, files) or first.path
+    place = places[first.path]
+    row = place.row
+    wanted = row.parent or row.forked_from
+    if wanted is None or wanted == row.id:
+        return
+    if wanted not in threads:
+        how = "started by" if row.parent else "forked from"
+        place.note = f"{how} {wanted}, which is not here"
+        return
+    others = threads[wanted]
+    place.relation = "subagent" if row.parent else "fork"
+    place.parent = others[-1].path if len(others) == 1 else _base(look, first, others) or others[-1].path
+
+
+def _base(look: Home, entry: Entry, among: list[Entry]) -> Path | None:
+    """The file that a file goes on from by reference, if it is one of these."""
+    with contextlib.suppress(OSError, SourceError), Origin(None, entry.path, look.path, fs=look.fs).opened() as lineage:
+        for segment in lineage:
+            found = None if segment.path is None else Path(segment.path)
+            if found != entry.path:
+                return found if any(found == other.path for other in among) else None
+    return None
+
+
+def _open_circles(places: Mapping[Path, _Place]) -> None:
+    """Makes the oldest file of each circle of parents a root."""
+    seen: set[Path] = set()
+    for start in places:
+        way: list[Path] = []
+        at: Path | None = start
+        while at is not None and at not in seen:
+            seen.add(at)
+            way.append(at)
+            at = places[at].parent
+        if at is not None and at in way:
+            oldest = min(way[way.index(at) :], key=lambda path: places[path].order)
+            place = places[oldest]
+            place.relation, place.parent, place.note = "root", None, "its parents lead back to itself"
+
+
+def _built(places: Mapping[Path, _Place]) -> tuple[Node, ...]:
+    roots: list[Path] = []
+    for path, place in places.items():
+        (roots if place.parent is None else places[place.parent].children).append(path)
+    order, nodes = [], dict[Path, Node]()
+    stack = list(roots)
+    while stack:
+        path = stack.pop()
+        order.append(path)
+        stack += places[path].children
+    for path in reversed(order):  # children first
+        place = places[path]
+        children = sorted(place.children, key=lambda child: places[child].order)
+        nodes[path] = Node(place.row, place.relation, tuple(nodes[child] for child in children), place.note)
+    return tuple(nodes[path] for path in sorted(roots, key=lambda root: places[root].order, reverse=True))

@@ -1,0 +1,183 @@
+"""A rollout is encrypted, encrypted anew under the current key, or decrypted; or what has expired in it is emptied.
+
+It is about one file: its bases are files of their own. In an encrypted one every line keeps its place, whichever of
+these is done, so forks that refer to it go on finding what they found. A plain one grows, so it is encrypted only if
+nothing refers to it. The new file is on the disk, and proven to say the same as the old one, before it takes its place;
+a crash leaves the one or the other. The bytes of the old one are given back to the file system, not scrubbed off the
+disk, and of backups nothing is known here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from rollout.catalog import index
+from rollout.core import codec, lines
+from rollout.errors import Conflict, InUse, RecordError, UsageError, WriteError
+from rollout.state import Turn
+from rollout.storage.cipher import Cipher, cipher_of
+from rollout.storage.decrypting import DecryptingSource
+from rollout.storage.encrypted import Scribe, blank, is_expired, parts_of, renew
+from rollout.storage.fs import AppendFile, FileSystem
+from rollout.storage.origin import Origin
+from rollout.storage.source import Opened, open_path
+from rollout.upkeeping import repair
+from rollout.upkeeping.replacing import Users
+from rollout.upkeeping.rewriting import Through, fingerprint, locked, unlink, write
+
+
+def rekey(fs: FileSystem, path: Path, home: Path) -> None:
+    """The file at `path` under the current key; a plain one is encrypted.
+
+    UsageError (there are no keys, it is sealed), InUse (forks refer to a plain one), NoKey, WrongKey, Locked, Conflict,
+    WriteError (it is damaged, or the disk fails): it is as it was. The index goes where a plain one was: it has words.
+    """
+    cipher = cipher_of(fs)
+    if cipher is None:
+        raise UsageError("there is no key to encrypt with", path=path, remedy="give a Cipher, or $ROLLOUT_KEYS_FILE")
+    with _opened(fs, path, home, "encrypted") as (file, origin, opened):
+        if isinstance(opened.source, DecryptingSource):
+            _exchange(file, origin, path, _renewed(opened.source, cipher), keeps_places=True)
+            return
+        if used := Users(fs, home).behind(path, 0):
+            names = ", ".join(other.name for other in used[:3]) + (", …" if len(used) > 3 else "")
+            raise InUse(f"bytes that would move are referred to by {names}", path=path, remedy="detach those first")
+        _exchange(file, origin, path, _encrypted(opened, cipher, path), keeps_places=False)
+        unlink(fs, home / f"{index.NAME}-journal", home / index.NAME)
+
+
+def decrypt(fs: FileSystem, path: Path, home: Path) -> None:
+    """The file at `path` as a plain one, its lines in their places. As `rekey`."""
+    with _opened(fs, path, home, "decrypted") as (file, origin, opened):
+        if isinstance(opened.source, DecryptingSource):
+            _exchange(file, origin, path, _blocks(opened.source), keeps_places=True)
+
+
+def count_expired(opened: Opened) -> int:
+    """How many lines of a file hold what has expired. NoKey, WrongKey."""
+    source = opened.source
+    if not isinstance(source, DecryptingSource):
+        return 0
+    now = source.now()
+    return sum(_has_expired(line, now) for line in _lines(source.stored))
+
+
+def empty_expired(fs: FileSystem, path: Path, home: Path) -> None:
+    """What has expired in the file at `path` is gone for good. As `rekey`."""
+    with _opened(fs, path, home, "emptied") as (file, origin, opened):
+        if isinstance(opened.source, DecryptingSource):
+            _exchange(file, origin, path, _emptied(opened.source), keeps_places=True)
+
+
+@contextlib.contextmanager
+def _opened(fs: FileSystem, path: Path, home: Path, what: str) -> Iterator[tuple[AppendFile, Origin, Opened]]:
+    """A plain `.jsonl` under the lock, all of it looked at."""
+    origin = Origin(None, path, home, fs=fs)
+    with locked(fs, path, what) as file, contextlib.closing(open_path(path, fs=fs)) as opened:
+        if opened.stored.size != file.size():
+            raise UsageError("is sealed", path=path, remedy="unseal it first")
+        if repair.look(fs, file, origin, path, None).steps:
+            raise WriteError("is damaged", path=path, remedy="repair it first")
+        if wrong := _wrong(opened):
+            raise WriteError(f"cannot be {what}: {wrong}", path=path, remedy="see `rollout verify`")
+        yield file, origin, opened
+
+
+def _wrong(opened: Opened) -> str | None:
+    """Damage of an encrypted file, which cannot be written anew."""
+    for block in lines.forward(opened.source):
+        if not isinstance(block, lines.Batch):
+            return "a line of it is too long"
+        if any(line.startswith(codec.UNOPENED) for line in block.lines):
+            return "not all lines of it can be opened"
+    damage = opened.source.damage if isinstance(opened.source, DecryptingSource) else []
+    return damage[0][1] if damage else None
+
+
+def _blocks(source: lines.Source) -> Iterator[bytes]:
+    for block in lines.forward(source):
+        assert isinstance(block, lines.Batch)  # `_wrong` has found no other
+        yield b"\n".join(block.lines)
+
+
+def _lines(source: lines.Source) -> Iterator[bytes]:
+    for block in _blocks(source):
+        yield from block.split(b"\n")[:-1]
+
+
+def _renewed(source: DecryptingSource, cipher: Cipher) -> Iterator[bytes]:
+    for line in _lines(source.stored):
+        parts = parts_of(line)
+        made = line if parts is None else renew(line, parts, cipher, source.thread)
+        assert made is not None  # every line was opened under this lock
+        yield made + b"\n"
+
+
+def _emptied(source: DecryptingSource) -> Iterator[bytes]:
+    now, cipher = source.now(), source.check_key()
+    for line in _lines(source.stored):
+        parts = parts_of(line)
+        is_old = parts is not None and is_expired(line, parts, now)
+        made = blank(line, parts, cipher, source.thread) if is_old and parts is not None else line
+        assert made is not None  # every line was opened under this lock
+        yield made + b"\n"
+
+
+def _has_expired(line: bytes, now: str) -> bool:
+    parts = parts_of(line)
+    return parts is not None and is_expired(line, parts, now)
+
+
+def _encrypted(opened: Opened, cipher: Cipher, path: Path) -> Iterator[bytes]:
+    base = (opened.session or {}).get("history_base")
+    first = base.get("end_ordinal_exclusive") if isinstance(base, dict) else None
+    if not opened.begins_with_meta or opened.thread is None:
+        raise WriteError("does not begin with its session_meta: it cannot be encrypted", path=path)
+    scribe, is_first = Scribe(cipher, opened.thread, first if isinstance(first, int) else 0), True
+    try:
+        for line in _lines(opened.source):
+            if line.strip():
+                yield scribe.head(line) if is_first else scribe.lines(line + b"\n")
+                is_first = False
+    except RecordError as error:
+        raise WriteError(f"cannot be encrypted: {error.message}", path=path) from error
+
+
+def _exchange(file: AppendFile, origin: Origin, path: Path, pieces: Iterable[bytes], *, keeps_places: bool) -> None:
+    fs, new = origin.fs, path.with_name(f".{path.name}.rekeyed")
+    before, size = fs.status(path).mtime_ns, file.size()
+    unlink(fs, new)  # of one that a crash cut short
+    try:
+        write(fs, new, pieces, mtime_ns=before)
+        changed = _differences(origin, Through(None, path, origin.home, fs=fs, at=new), keeps_places)
+        with contextlib.closing(open_path(new, fs=fs)) as opened:
+            if _wrong(opened) or (keeps_places and opened.source.size != size):
+                changed = [*changed, "damage"]
+        if changed:
+            raise WriteError(f"would have another {', '.join(changed)}: it was left as it is", path=path)
+        if file.size() != size:
+            raise Conflict("somebody writes to it without a lock", path=path, remedy="end that program, try again")
+        fs.rename(new, path)
+        fs.sync_dir(path.parent)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            unlink(fs, new)
+        raise
+
+
+def _differences(old: Origin, new: Origin, keeps_places: bool) -> list[str]:
+    describe = _describe if keeps_places else _describe_placeless
+    before, after = fingerprint(old, describe), fingerprint(new, describe)
+    return [name for name, value in before.items() if after[name] != value]
+
+
+def _describe(turn: Turn) -> object:
+    return _describe_placeless(turn), turn.id, turn.offset, turn.end_offset
+
+
+def _describe_placeless(turn: Turn) -> object:
+    """Derived turn ids go with byte offsets: they are left out."""
+    own_id = None if turn.derived else turn.id
+    return own_id, turn.status, turn.stands, turn.started, turn.ended, turn.model, turn.user, turn.item_count

@@ -1,0 +1,129 @@
+"""A rollout file that is written anew beside the old one, and the proof that both say the same.
+
+The *fingerprint* of a file is what a reader learns of it: history (from which the prompt follows), previous model,
+reference context in its three states, world state, token usage, session, thread id, and the turns as `describe` tells
+of them. A file can be read as if it stood elsewhere (`at`), and as if more lines stood at its end (`more`): so the
+state after a rollback that nobody has written yet can be compared too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from rollout.core import lines
+from rollout.core.reconstruct import Reconstruction
+from rollout.core.settle import Baseline
+from rollout.errors import NotFound, WriteError
+from rollout.limits import MIB
+from rollout.state import State, Turn
+from rollout.storage.fs import AppendFile, FileSystem
+from rollout.storage.origin import Origin
+from rollout.storage.source import AnyText, Lineage, open_path
+from rollout.storage.writer import holder
+
+Describe = Callable[[Turn], object]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Through(Origin):
+    """The file that stands `at` some place of `fs`, with `more` behind it, read as if it stood at `path`."""
+
+    at: Path = Path()
+    more: bytes = b""
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[Lineage]:
+        """As `Origin.opened`."""
+        first = open_path(self.at, fs=self.fs, limits=self.limits)
+        first.path = self.path
+        if self.more:
+            first.source = _Followed(first.source, self.more)
+        with contextlib.closing(Lineage(first, home=self.home, fs=self.fs, limits=self.limits)) as lineage:
+            yield lineage
+
+
+class _Followed(lines.BytesSource):
+    """The text of a file, with some bytes behind it that nobody has written."""
+
+    def __init__(self, source: AnyText, more: bytes) -> None:
+        super().__init__(more)
+        self._source, self._end = source, source.size
+
+    @property
+    def size(self) -> int:
+        return self._end + len(self.data)
+
+    def read_at(self, offset: int, n: int, /) -> bytes:
+        own = self._source.read_at(offset, min(n, self._end - offset)) if offset < self._end else b""
+        start = max(offset - self._end, 0)
+        return own + bytes(self.data[start : max(offset + n - self._end, 0)])
+
+
+def fingerprint(origin: Origin, describe: Describe | None) -> dict[str, object]:
+    """What a file says. Without `describe` the turns are left out, and the file is read no further than it needs."""
+    with origin.opened() as lineage:
+        answer = Reconstruction(lineage, limits=origin.limits).run()
+    state = State(origin, answer, 0, ())
+    history = hashlib.sha256()
+    for i in range(len(state.history)):
+        item = state.history.raw(i).strip()  # a bare item is its whole line
+        history.update(b"%d:%b" % (len(item), item))
+    told = state.reference
+    return {
+        "history": (len(state.history), history.digest()),
+        "previous model": state.previous_model,
+        "reference context": bytes(told.raw) if isinstance(told, Baseline) else type(told),
+        "world state": state.world_state,
+        "token usage": state.token_usage,
+        "session": state.session,
+        "thread id": state.thread_id,
+        "turns": None if describe is None else [describe(turn) for turn in state.all_turns],
+    }
+
+
+@contextlib.contextmanager
+def locked(fs: FileSystem, path: Path, what: str) -> Iterator[AppendFile]:
+    """The file under the writer's lock. What the system refuses, here or inside, is a WriteError: it cannot be `what`.
+
+    Locked if somebody else holds it, NotFound.
+    """
+    try:
+        with contextlib.closing(fs.open_append(path)) as file:
+            file.lock(holder(f"{datetime.datetime.now(datetime.UTC):%Y-%m-%dT%H:%M:%SZ}"))
+            yield file
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotFound("there is no such file", path=path, remedy="check the path") from error
+    except PermissionError as error:
+        remedy = "check the permissions of it and its directory"
+        raise WriteError("may not be written", path=path, remedy=remedy) from error
+    except OSError as error:
+        remedy = "mend what the system complains of, then try again"
+        raise WriteError(f"cannot be {what}: {error.strerror}", path=path, remedy=remedy) from error
+
+
+def write(fs: FileSystem, path: Path, pieces: Iterable[bytes], *, mtime_ns: int | None = None) -> None:
+    """A new file (0600), its bytes on the disk; last written at `mtime_ns`, if that is given. OSError."""
+    with contextlib.closing(fs.open_append(path, create=True)) as file:
+        held = bytearray()
+        for piece in pieces:
+            held += piece
+            if len(held) >= MIB:
+                file.append(bytes(held))
+                held.clear()
+        if held:
+            file.append(bytes(held))
+        if mtime_ns is not None:
+            file.set_mtime(mtime_ns)
+        file.sync()
+
+
+def unlink(fs: FileSystem, *paths: Path) -> None:
+    """Removes the files that are there."""
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            fs.unlink(path)

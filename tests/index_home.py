@@ -1,0 +1,91 @@
+"""A home whose reads are counted, and the index of it."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from rollout.catalog.digest import Digest
+from rollout.catalog.index import Index
+from rollout.catalog.look import look
+from rollout.storage import home as homes
+from rollout.storage.fs import RealFileSystem
+from rollout.storage.port import AnyPath, ReadFile
+from tests import builders as b
+
+LATER_S = 10.0
+
+
+class Watched(RealFileSystem):
+    """The real file system, counting what is opened and read of rollouts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: list[str] = []
+        self.bytes_read = 0
+
+    def open_read(self, path: AnyPath) -> ReadFile:
+        self.opened.append(Path(path).name)
+        return _Counted(super().open_read(path), self)
+
+
+class _Counted:
+    def __init__(self, file: ReadFile, fs: Watched) -> None:
+        self._file, self._fs = file, fs
+        self.identity, self.size, self.data_start, self.close = file.identity, file.size, file.data_start, file.close
+
+    def read_at(self, offset: int, n: int) -> bytes:
+        found = self._file.read_at(offset, n)
+        self._fs.bytes_read += len(found)
+        return found
+
+
+class Home:
+    """A home under test; its clock is ten seconds ahead, so that files are settled unless a test wants otherwise."""
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.fs = path, Watched()
+        self.ahead_s = LATER_S
+
+    def clock(self) -> float:
+        return time.time() + self.ahead_s
+
+    def open(self) -> Index:
+        return Index.open(self.path, self.fs, clock=self.clock)
+
+    def add(self, n: int, *lines: bytes, folder: str = "sessions/2026/03/20", meta: bytes | None = None) -> Path:
+        thread = f"019d0000-0000-7000-8000-{n:012d}"
+        path = self.path / folder / f"rollout-2026-03-20T10-00-{n % 60:02d}-{thread}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b.log(meta or b.session_meta(thread), *lines))
+        return path
+
+    def digests(self, given: Index | None = None) -> dict[str, Digest]:
+        """What the index says of every file, by its name: the same as a look at it does."""
+        index = given or self.open()
+        found = {entry.path.name: digest for entry, digest, _ in index.digests(homes.scan(self.path))}
+        for entry in homes.scan(self.path):
+            assert found[entry.path.name] == look(entry.path, self.path).known.digest
+        self.fs.opened.clear()
+        if given is None:
+            index.close()
+        return found
+
+    def opened_by_list(self) -> list[str]:
+        """Which files a list opens."""
+        self.fs.opened.clear()
+        self.fs.bytes_read = 0
+        with self.open() as index:
+            for _ in index.digests(homes.scan(self.path)):
+                pass
+        return list(self.fs.opened)
+
+
+def turn(n: int, text: str = "q") -> bytes:
+    lines = (b.started(f"t{n}"), b.context(f"t{n}"), b.user(f"{text}{n}"), b.assistant(f"a{n}"), b.completed(f"t{n}"))
+    return b.log(*lines)
+
+
+def append(path: Path, data: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(data)

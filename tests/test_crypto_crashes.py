@@ -1,0 +1,86 @@
+"""A crash at any point of encrypting a rollout anew, or of appending to it: the old or the new one, never less."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rollout import Cipher
+from rollout.storage.keyed import with_keys
+from rollout.storage.origin import Origin
+from rollout.testing.crashes import CrashFailure, explore, mutants
+from rollout.testing.disk import SimulatedDisk
+from rollout.upkeeping.rekeying import decrypt, rekey
+from rollout.upkeeping.rewriting import fingerprint
+from tests import builders as b
+from tests.enciphering import KEY, OTHER_KEY, a_cipher, a_secret_log, a_secret_store, enciphered
+from tests.sessions import take_turn, texts
+
+PATH = f"/h/rollout-2026-03-20T10-00-00-{b.THREAD}.jsonl"
+HOME = Path("/nowhere")
+PLAIN = [b.session_meta(), b.started("t"), b.user("q"), b.completed("t")]
+BOTH = Cipher({"k1": KEY, "k2": OTHER_KEY}, "k2")
+STARTS = {"plain": b.log(*PLAIN), "encrypted": enciphered(PLAIN)}
+
+
+@functools.cache
+def told(data: bytes) -> dict[str, object]:
+    disk = SimulatedDisk({"/h": None, PATH: data})
+    return fingerprint(Origin(None, Path(PATH), HOME, fs=with_keys(disk, BOTH)), lambda turn: (turn.id, turn.status))
+
+
+@pytest.mark.parametrize("change", [rekey, decrypt], ids=["rekey", "decrypt"])
+@pytest.mark.parametrize("start", STARTS)
+def test_after_a_crash_the_file_is_the_old_or_the_new_one(
+    start: str, change: Callable[[Any, Path, Path], None]
+) -> None:
+    old = {"/h": None, PATH: STARTS[start]}
+    before, states = told(STARTS[start]), set()
+
+    def work(disk: SimulatedDisk, ack: Callable[[Any], None]) -> None:
+        change(with_keys(disk, BOTH), Path(PATH), HOME)
+        ack("changed")
+
+    def check(disk: SimulatedDisk, acked: list[Any]) -> None:
+        data = disk.tree()[PATH]
+        assert data is not None
+        assert told(data) == before
+        states.add(data == STARTS[start])
+        is_done = b'"key":"k2"' in data if change is rekey else b"encrypted" not in data
+        assert is_done or not acked
+
+    explore(work, check, start=old)
+    if (start, change) != ("plain", decrypt):
+        assert states == {True, False}
+        for fault in mutants(work, start=old):
+            with pytest.raises(CrashFailure):
+                explore(work, check, start=old, faults=[fault])
+
+
+def test_after_a_crash_an_encrypted_log_reads_as_far_as_it_was_acknowledged() -> None:
+    def work(disk: SimulatedDisk, ack: Callable[[Any], None]) -> None:
+        with a_secret_log(a_secret_store("/h", a_cipher(), fs=disk)) as log:
+            ack(str(log.path))
+            log.compact([b.user_item("short")])
+            ack("short")
+
+    def check(disk: SimulatedDisk, acked: list[Any]) -> None:
+        if not acked:
+            return
+        fs = with_keys(disk, a_cipher())
+        store = a_secret_store("/h", a_cipher(), fs=disk, start=1_774_000_900.0)
+        with Origin(None, Path(acked[0]), Path("/h"), fs=fs).opened() as lineage:
+            assert [damage for damage in lineage.damage() if damage.kind == "encrypted"] == []
+        with store.open(Path(acked[0])) as log:
+            take_turn(log, "after")
+            state = log.resume_state()
+        assert state.damage == ()
+        said = texts(state)
+        assert said[-2:] == ["after", "answer to after"]
+        assert "short" not in acked or said[0] == "short"
+
+    assert explore(work, check, limit=4).states > 20

@@ -1,0 +1,281 @@
+"""A home with keys: what stands on its disk, keys that change, and what lives for a time only."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rollout
+from rollout import Cipher, NoKey, Store, UsageError
+from rollout.errors import InUse
+from rollout.storage.encrypted import encrypt_line, iso
+from rollout.storage.source import open_path
+from tests import builders as b
+from tests.enciphering import KEY, OTHER_KEY, a_cipher, a_secret_log, a_secret_store, enciphered, told
+from tests.sessions import START, a_log, a_store, take_turn, texts
+
+BOTH = {"k1": KEY, "k2": OTHER_KEY}
+
+
+def everything(home: Path) -> bytes:
+    return b"".join(path.read_bytes() + path.name.encode() for path in sorted(home.rglob("*")) if path.is_file())
+
+
+def open_at(seconds: float, ttl_s: float | None = 60.0) -> Cipher:
+    return a_cipher(ttl_s=ttl_s, clock=lambda: START + seconds)
+
+
+def test_no_word_of_an_encrypted_home_stands_on_its_disk(tmp_path: Path) -> None:
+    store = a_secret_store(tmp_path)
+    with a_secret_log(store, base_instructions="hidden-one", git={"branch": "hidden-two"}) as log:
+        take_turn(log, "hidden-three")
+        with pytest.raises(ValueError, match="hidden-four"), log.turn({"model": "hidden-five"}):
+            raise ValueError("hidden-four")
+        log.compact([b.user_item("hidden-six")], "hidden-seven")
+        log.event("note", text="hidden-eight")
+        log.rollback(1)
+        with log.fork() as child, log.fork(copy=True) as whole:
+            take_turn(child, "hidden-nine")
+            take_turn(whole, "hidden-ten")
+        during = everything(tmp_path)
+    assert len(store.search("hidden")) > 0
+    assert store.list(forks=True, text="hidden")[0].first_message == "hidden-three"
+    assert store.refresh_index().path is None
+    store.tree()
+    store.detach(child.id)
+    store.seal(whole.id)
+    store.vacuum(apply=True)
+    with store.open(whole.id) as again:
+        take_turn(again, "hidden-eleven")
+    with log.path.open("ab") as file:
+        file.write(b'{"torn')
+    with store.open(log.id) as again:
+        take_turn(again, "hidden-twelve")
+    assert [name for name in (b"hidden", b"secret-folder", b"mock") if name in during + everything(tmp_path)] == []
+    assert texts(rollout.reconstruct(child.id, home=tmp_path, cipher=a_cipher()))[-1] == "answer to hidden-nine"
+    assert rollout.verify(child.id, home=tmp_path, cipher=a_cipher()).ok
+
+
+def test_an_encrypted_log_does_all_that_a_plain_one_does(tmp_path: Path) -> None:
+    said: list[list[object]] = []
+    for store in (a_store(tmp_path / "plain"), a_secret_store(tmp_path / "secret")):
+        with a_log(store) as log:
+            take_turn(log, "q1")
+            take_turn(log, "q2")
+            log.rollback(1)
+            log.compact([b.user_item("short")], "summary")
+            take_turn(log, "q3")
+            with log.fork(at=log.resume_state().turns[0].id) as child:
+                take_turn(child, "f")
+        with store.open(child.id, session_id="s", tags={"k": "v"}) as again:
+            take_turn(again, "f2")
+            with again.fork(copy=True) as whole:
+                take_turn(whole, "w")
+        cipher = None if store.home.name == "plain" else a_cipher()
+        states = [rollout.reconstruct(path.path, cipher=cipher) for path in (log, child, whole)]
+        assert all(rollout.verify(path.path, cipher=cipher).ok for path in (log, child, whole))
+        said.append([[texts(state), [turn.status for turn in state.turns], state.previous_model] for state in states])
+        rows = store.list(forks=True)
+        said[-1].append([(row.first_message, row.turns, row.session_ids) for row in rows])
+    assert said[0] == said[1]
+
+
+def test_a_home_without_its_keys_is_listed_with_the_trouble_and_nothing_is_kept_of_it(tmp_path: Path) -> None:
+    with a_secret_log(a_secret_store(tmp_path)) as log:
+        take_turn(log, "hidden")
+    (row,) = Store(tmp_path).list()
+    assert (row.id, row.first_message) == (log.id, None)
+    assert "encrypted with key 'k1'" in str(row.trouble)
+    assert len(Store(tmp_path).search("hidden")) == 0
+    assert b"hidden" not in everything(tmp_path)
+    assert a_secret_store(tmp_path).list()[0].first_message == "hidden"
+
+
+def test_rekeying_keeps_every_place_so_that_forks_go_on(tmp_path: Path) -> None:
+    with a_secret_log(a_secret_store(tmp_path)) as log:
+        take_turn(log, "q")
+        with log.fork() as child:
+            take_turn(child, "f")
+        log.compact([b.user_item("short")])
+    before, size = told(rollout.reconstruct(log.path, cipher=a_cipher())), log.path.stat().st_size
+    mtime = log.path.stat().st_mtime_ns
+    Store(tmp_path, cipher=Cipher(BOTH, "k2")).rekey(log.id)
+    Store(tmp_path, cipher=Cipher(BOTH, "k2")).rekey(child.id)
+    new = a_cipher(OTHER_KEY, "k2")
+    assert told(rollout.reconstruct(log.path, cipher=new)) == before
+    assert (log.path.stat().st_size, log.path.stat().st_mtime_ns) == (size, mtime)
+    assert texts(rollout.reconstruct(child.path, cipher=new)) == ["q", "answer to q", "f", "answer to f"]
+    assert rollout.verify(child.path, cipher=new).ok
+    with pytest.raises(NoKey):
+        rollout.reconstruct(log.path, cipher=a_cipher())
+
+
+def test_a_plain_rollout_is_encrypted_and_its_words_leave_the_index(tmp_path: Path) -> None:
+    plain = a_store(tmp_path)
+    with a_log(plain) as log:
+        take_turn(log, "hidden")
+    plain.refresh_index()
+    assert len(plain.search("hidden")) == 2
+    before = told(rollout.reconstruct(log.path))
+    assert b"hidden" in everything(tmp_path)
+    a_secret_store(tmp_path).rekey(log.id)
+    assert b"hidden" not in everything(tmp_path)
+    assert told(rollout.reconstruct(log.path, cipher=a_cipher())) == before
+    with a_secret_store(tmp_path).open(log.id) as again:
+        take_turn(again, "more")
+    assert rollout.verify(log.path, cipher=a_cipher()).ok
+
+
+def test_a_plain_rollout_with_forks_is_not_encrypted_before_they_stand_alone(tmp_path: Path) -> None:
+    with a_log(a_store(tmp_path)) as log:
+        take_turn(log, "q")
+        with log.fork() as child:
+            take_turn(child, "f")
+    before = log.path.read_bytes()
+    store = a_secret_store(tmp_path)
+    with pytest.raises(InUse, match="detach those first"):
+        store.rekey(log.id)
+    assert log.path.read_bytes() == before
+    store.detach(child.id)
+    store.rekey(log.id)
+    assert texts(rollout.reconstruct(child.path)) == ["q", "answer to q", "f", "answer to f"]
+
+
+def test_decrypting_gives_the_plain_log_back_each_line_where_it_was(tmp_path: Path) -> None:
+    store = a_secret_store(tmp_path)
+    with a_secret_log(store) as log:
+        take_turn(log, "q")
+        with log.fork() as child:
+            take_turn(child, "f")
+    before = told(rollout.reconstruct(log.path, cipher=a_cipher()))
+    store.decrypt(log.id)
+    assert told(rollout.reconstruct(log.path)) == before
+    assert [json.loads(line)["ordinal"] for line in log.path.read_bytes().splitlines()][:3] == [0, 1, 2]
+    assert texts(rollout.reconstruct(child.path, cipher=a_cipher()))[:2] == ["q", "answer to q"]
+
+
+@pytest.mark.parametrize("what", ["damaged", "sealed", "no key"])
+def test_what_cannot_be_rekeyed_stays_as_it_is(tmp_path: Path, what: str) -> None:
+    store = a_secret_store(tmp_path)
+    with a_secret_log(store) as log:
+        take_turn(log, "q")
+    path = log.path
+    if what == "damaged":
+        path.write_bytes(path.read_bytes().replace(b'"ordinal":3', b'"ordinal":9'))
+    elif what == "sealed":
+        path = store.seal(log.id).path
+    before = path.read_bytes()
+    with pytest.raises((UsageError, rollout.RolloutError)):
+        (Store(tmp_path) if what == "no key" else store).rekey(log.id)
+    assert path.read_bytes() == before
+    assert len(list(path.parent.iterdir())) <= 2
+
+
+def test_a_line_that_has_expired_is_not_shown(tmp_path: Path) -> None:
+    with a_secret_log(a_secret_store(tmp_path, open_at(0))) as log:
+        take_turn(log, "old")
+    with a_secret_store(tmp_path, open_at(30), start=START + 30).open(log.id) as again:
+        take_turn(again, "new")
+    seen = {at: texts(rollout.reconstruct(log.path, cipher=open_at(at))) for at in (59, 61, 89, 91)}
+    old, new = ["old", "answer to old"], ["new", "answer to new"]
+    assert seen == {59: old + new, 61: new, 89: new, 91: []}
+    state = rollout.reconstruct(log.path, cipher=open_at(91))
+    assert state.damage == ()
+    assert [turn.status for turn in state.turns] == ["completed", "completed"]
+    assert rollout.verify(log.path, cipher=open_at(91)).ok
+    statuses = [line.status for line in rollout.explain(log.path, cipher=open_at(91))]
+    assert "visible" not in statuses
+
+
+def test_vacuum_empties_what_has_expired_and_keeps_every_place(tmp_path: Path) -> None:
+    with a_secret_log(a_secret_store(tmp_path, open_at(0))) as log:
+        take_turn(log, "ancient")
+        log.rollback(1)
+        take_turn(log, "ancient too")
+        with log.fork() as child:
+            take_turn(child, "f")
+    with a_secret_store(tmp_path, open_at(30), start=START + 30).open(log.id) as again:
+        take_turn(again, "new")
+    later = a_secret_store(tmp_path, open_at(70), start=START + 70)
+    before, size = told(rollout.reconstruct(log.path, cipher=open_at(70))), log.path.stat().st_size
+    (step,) = later.vacuum([log.id], apply=True).steps
+    assert (step.action, step.done, step.saved_bytes) == ("expire", True, 0)
+    assert later.vacuum([log.id]).steps == ()
+    assert log.path.stat().st_size == size
+    assert told(rollout.reconstruct(log.path, cipher=open_at(70))) == before
+    early = open_at(1)  # the clock went back: what was emptied is gone all the same
+    assert texts(rollout.reconstruct(log.path, cipher=early)) == ["new", "answer to new"]
+    assert rollout.verify(log.path, cipher=early).ok
+    assert b"ancient" not in whole_text(log.path, early)
+    assert texts(rollout.reconstruct(child.path, cipher=early)) == ["f", "answer to f"]
+
+
+def whole_text(path: Path, cipher: Cipher) -> bytes:
+    return b"".join(record.raw for record in rollout.records(path, cipher=cipher))
+
+
+def test_a_time_to_live_is_bound_to_its_line() -> None:
+    cipher = open_at(0)
+    head = enciphered([b.session_meta()], cipher)
+    line = encrypt_line(b.user("q") + b"\n", cipher, b.THREAD, ordinal=1, now=START)
+    assert texts(rollout.reconstruct(head + line, cipher=open_at(59))) == ["q"]
+    longer = line.replace(iso(START + 60).encode(), iso(START + 90).encode())
+    assert longer != line
+    assert rollout.reconstruct(head + longer, cipher=open_at(61)).damage
+
+
+def test_of_an_expired_turn_its_bounds_are_left_without_a_word() -> None:
+    lines = [
+        b.event("task_complete", turn_id="t", last_agent_message="words"),
+        b.event("thread_rolled_back", num_turns=2),
+        b.event("note", text="words"),
+        b.user("words"),
+    ]
+    cipher = open_at(0)
+    data = enciphered([b.session_meta()], cipher) + b"".join(
+        encrypt_line(line + b"\n", cipher, b.THREAD, ordinal=i, now=START) for i, line in enumerate(lines, 1)
+    )
+    assert [record.payload for record in rollout.records(data, cipher=open_at(61))][1:] == [
+        {"type": "task_complete", "turn_id": "t"},
+        {"type": "thread_rolled_back", "num_turns": 2},
+        {"type": "expired"},
+        {"type": "expired"},
+    ]
+
+
+def test_only_encrypted_files_are_looked_at_through_the_keys(tmp_path: Path) -> None:
+    path = tmp_path / "plain.jsonl"
+    text: dict[str, Any] = {"type": "message", "role": "user", "content": '{"encrypted":{"v":1,"key":"k1"'}
+    path.write_bytes(b.log(b.session_meta(), b.line("response_item", text)))
+    opened = open_path(path)
+    assert opened.source is opened.stored
+    opened.close()
+
+
+def test_in_a_home_with_keys_plain_rollouts_stay_plain_and_their_forks_are_encrypted(tmp_path: Path) -> None:
+    with a_log(a_store(tmp_path)) as log:
+        take_turn(log, "plain")
+    store = a_secret_store(tmp_path, start=START + 60)
+    with store.open(log.id) as again:
+        take_turn(again, "still plain")
+        with again.fork() as child, again.fork(copy=True) as whole:
+            take_turn(child, "hidden")
+            take_turn(whole, "hidden")
+    assert b"still plain" in log.path.read_bytes()
+    assert rollout.verify(log.path).ok
+    for fork in (child, whole):
+        assert b"hidden" not in fork.path.read_bytes()
+        assert texts(rollout.reconstruct(fork.path, cipher=a_cipher()))[-3::2] == [
+            "answer to still plain",
+            "answer to hidden",
+        ]
+        assert rollout.verify(fork.path, cipher=a_cipher()).ok
+    assert [row.first_message for row in store.list(forks=True)] == ["plain"] * 3
+    with pytest.raises(NoKey):
+        Store(tmp_path).detach(child.id)
+    store.detach(child.id)
+    assert b"plain" not in child.path.read_bytes()
+    assert rollout.verify(child.path, cipher=a_cipher()).ok
