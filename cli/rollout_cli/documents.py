@@ -37,28 +37,28 @@ def state(state: rollout.State) -> Iterator[bytes]:
         "records_decoded": state.records_decoded,
         "base_instructions": state.base_instructions,
         "thread_id": state.thread_id,
-        "path": _name(state.path),
+        "path": name(state.path),
     }
     for key, value in rest.items():
-        yield b"," + _encode(key) + b":" + _encode(value)
+        yield b"," + encode(key) + b":" + encode(value)
     yield b"}"
 
 
 def history(items: rollout.History, newest: int | None = None) -> Iterator[bytes]:
     """`rollout history --json`: the items as recorded, or the `newest` so many of them."""
     first = 0 if newest is None else max(len(items) - newest, 0)
-    return _array(items.raw(i) for i in range(first, len(items)))
+    return array(items.raw(i) for i in range(first, len(items)))
 
 
 def prompt(items: Sequence[dict[str, Any]]) -> Iterator[bytes]:
     """`rollout history --prompt --json`: the items as they can be sent."""
-    return _array(map(_encode, items))
+    return array(map(encode, items))
 
 
 def turns(turns: Iterable[rollout.Turn]) -> Iterator[bytes]:
     """`rollout turns --json`: an array of turns; `items` is how many there are, `user` the first text of the user."""
-    return _array(
-        _encode(
+    return array(
+        encode(
             {
                 "id": turn.id,
                 "derived": turn.derived,
@@ -73,6 +73,8 @@ def turns(turns: Iterable[rollout.Turn]) -> Iterator[bytes]:
                 "user": turn.user,
                 "model": turn.model,
                 "plans": list(turn.plans),
+                "session_id": turn.session_id,
+                "tags": turn.tags,
             }
         )
         for turn in turns
@@ -81,8 +83,8 @@ def turns(turns: Iterable[rollout.Turn]) -> Iterator[bytes]:
 
 def explanation(places: Iterable[Place]) -> Iterator[bytes]:
     """`rollout explain --json`: one object a log line, streamed."""
-    return _array(
-        _encode(
+    return array(
+        encode(
             {
                 "line": place.explained.line,
                 "offset": place.explained.offset,
@@ -94,7 +96,7 @@ def explanation(places: Iterable[Place]) -> Iterator[bytes]:
                 "by_inherited": place.explained.by_inherited,
                 "reason": place.explained.reason,
                 "inherited": place.explained.inherited,
-                "path": _name(place.explained.path),
+                "path": name(place.explained.path),
             }
         )
         for place in places
@@ -115,7 +117,7 @@ def report(report: rollout.Report) -> Iterator[bytes]:
                 "kind": met.kind,
                 "reason": met.reason,
                 "remedy": remedy(met),
-                "path": _name(met.path),
+                "path": name(met.path),
             }
             for met in report.damage
         ],
@@ -126,21 +128,21 @@ def report(report: rollout.Report) -> Iterator[bytes]:
                 "kind": note.kind,
                 "reason": note.reason,
                 "remedy": note.remedy,
-                "path": _name(note.path),
+                "path": name(note.path),
             }
             for note in report.notes
         ],
         "lines": report.lines,
         "records": report.records,
-        "path": _name(report.path),
+        "path": name(report.path),
     }
-    yield _encode(document)
+    yield encode(document)
 
 
 def repair(plan: rollout.RepairPlan, done: rollout.Repaired | None) -> Iterator[bytes]:
     """`rollout repair --json`: {path, applied, steps, in_use, torn, damaged, backup}; the last three name new files."""
     document = {
-        "path": _name(plan.path),
+        "path": name(plan.path),
         "applied": done is not None,
         "steps": [
             {
@@ -156,25 +158,28 @@ def repair(plan: rollout.RepairPlan, done: rollout.Repaired | None) -> Iterator[
             for step in plan.steps
         ],
         "in_use": plan.in_use,
-        "torn": _name(done.torn if done else None),
-        "damaged": _name(done.damaged if done else None),
-        "backup": _name(done.backup if done else None),
+        "torn": name(done.torn if done else None),
+        "damaged": name(done.damaged if done else None),
+        "backup": name(done.backup if done else None),
     }
-    yield _encode(document)
+    yield encode(document)
 
 
-def _encode(value: object) -> bytes:
+def encode(value: object) -> bytes:
+    """A value as JSON."""
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:  # a file name of bytes that are no text: Python has them as lone surrogates
         return json.dumps(value).encode()
 
 
-def _name(path: str | os.PathLike[str] | None) -> str | None:
+def name(path: str | os.PathLike[str] | None) -> str | None:
+    """A path as text."""
     return None if path is None else os.fspath(path)
 
 
-def _array(values: Iterable[bytes]) -> Iterator[bytes]:
+def array(values: Iterable[bytes]) -> Iterator[bytes]:
+    """One array of the pieces, each of them a whole value."""
     separator = b"["
     for value in values:
         yield separator + value

@@ -6,7 +6,9 @@ what the shell would report if the signal had ended the program.
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import typer
@@ -14,6 +16,19 @@ import typer
 from rollout_cli.terminal import NoOutput
 
 FINE, DAMAGE_FOUND, WRONG_USAGE, UNREADABLE, INTERRUPTED, READER_GONE = 0, 1, 2, 3, 130, 141
+
+
+class Interrupted(Exception):
+    """A command that changes things was stopped by the user; the message says what that has left."""
+
+
+@contextlib.contextmanager
+def interruptible(left: str = "what was done stands, the rest is as it was; run it again to go on") -> Iterator[None]:
+    """What is done inside changes files, each of them whole or not at all: an interrupt says what it has `left`."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted(left) from None
 
 
 def explain_failure(error: Exception) -> tuple[str, int]:

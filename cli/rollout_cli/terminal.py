@@ -13,6 +13,7 @@ import io
 import os
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 NARROWEST_COLUMNS, WIDEST_COLUMNS = 80, 200
-LONG_WORK_BYTES = 50 * 1024 * 1024
-"""A file from this size on shows a progress bar."""
+LONG_WORK_BYTES, LONG_WORK_S = 50 * 1024 * 1024, 0.5
+"""Reading so many bytes shows a progress bar, and work that is counted otherwise and takes so long."""
 
 ProgressCallback = Callable[[int, int], None]
 Span = str | tuple[str, str]
@@ -115,11 +116,11 @@ def flush() -> None:
             sys.stdout.flush()
 
 
-def print_error(message: str) -> None:
-    """Print one line on standard error, whatever the message holds."""
+def print_error(message: str, end: str = "\n") -> None:
+    """Print one line on standard error, whatever the message holds; with another `end`, what it begins with."""
     if sys.stderr is None:
         return
-    line = printable(message) + "\n"
+    line = printable(message) + end
     with contextlib.suppress(OSError):
         if isinstance(sys.stderr, io.TextIOWrapper):
             sys.stderr.reconfigure(errors="backslashreplace")
@@ -136,42 +137,48 @@ def abandon_output() -> None:
 
 
 @contextlib.contextmanager
-def progress() -> Iterator[ProgressCallback | None]:
-    """A function of (bytes done, bytes in all) that draws a bar on standard error, or None if that is no terminal.
+def progress(counted: str | None = None) -> Iterator[ProgressCallback | None]:
+    """A function of (done, in all) that draws a bar on standard error, or None if that is no terminal.
 
-    The bar appears with the first call that names at least `LONG_WORK_BYTES`, and goes at the end of the block.
+    It takes bytes, unless it says what is `counted`. The bar appears once the work is long, and goes at the end of the
+    block.
     """
     if sys.stderr is None or not sys.stderr.isatty():
         yield None
         return
     with contextlib.ExitStack() as shown:
         update: ProgressCallback | None = None
+        begun = time.monotonic()
 
-        def advance(done_bytes: int, total_bytes: int) -> None:
+        def advance(done: int, total: int) -> None:
             nonlocal update
-            if update is None and total_bytes >= LONG_WORK_BYTES:
-                update = _start_bar(shown, total_bytes)
+            is_long = total >= LONG_WORK_BYTES if counted is None else time.monotonic() - begun >= LONG_WORK_S
+            if update is None and is_long:
+                update = _start_bar(shown, total, counted)
             if update is not None:
-                update(done_bytes, total_bytes)
+                update(done, total)
 
         yield advance
 
 
-def _start_bar(shown: contextlib.ExitStack, total_bytes: int) -> ProgressCallback:
+def _start_bar(shown: contextlib.ExitStack, total: int, counted: str | None) -> ProgressCallback:
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    console = Console(stderr=True)
+    if console.is_dumb_terminal:  # it cannot draw over what it has drawn
+        return lambda done, total: None
     bar = shown.enter_context(
         Progress(
             BarColumn(),
-            DownloadColumn(binary_units=True),
+            *([DownloadColumn(binary_units=True)] if counted is None else [MofNCompleteColumn(), TextColumn(counted)]),
             TimeRemainingColumn(),
-            console=Console(stderr=True),
+            console=console,
             transient=True,
         )
     )
-    task = bar.add_task("", total=total_bytes)
-    return lambda done_bytes, total_bytes: bar.update(task, completed=done_bytes, total=total_bytes)
+    task = bar.add_task("", total=total)
+    return lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _styled(line: Iterable[Span]) -> Text:

@@ -24,6 +24,12 @@ REPOSITORY = Path(__file__).parents[2]
 NAME = f"rollout-2026-03-20T10-00-00-{THREAD}.jsonl"
 
 
+def file_of(home: Path, number: int) -> Path:
+    """The file of session `number`, plain or sealed, archived or not."""
+    (found,) = home.rglob(f"rollout-*{thread_id(number)}.jsonl*")
+    return found
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ran:
     """What one command did."""
@@ -84,8 +90,13 @@ def write(folder: Path, *logs: bytes, name: str = NAME) -> Path:
     return path
 
 
+def thread_id(number: int) -> str:
+    """The thread id of session `number`."""
+    return f"019d000{number}-0000-7000-8000-00000000000a"
+
+
 def write_session(home: Path, number: int, *logs: bytes) -> str:
     """The logs as session `number` (1 to 9, a higher one is newer) of a home; its thread id."""
-    thread = f"019d000{number}-0000-7000-8000-00000000000a"
+    thread = thread_id(number)
     write(home, *logs, name=f"sessions/2026/03/2{number}/rollout-2026-03-2{number}T10-00-00-{thread}.jsonl")
     return thread

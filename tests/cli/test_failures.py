@@ -139,6 +139,14 @@ def test_a_negative_value_of_an_option_is_no_position(home: Path) -> None:
         ["history", "x", "-n", "many"],
         ["explain", "x", "--line", "0"],
         ["explain", "x", "--status", "nonsense"],
+        ["ls", "--limit", "0"],
+        ["ls", "x"],
+        ["ls", "--sort", "size"],
+        ["search"],
+        ["search", "x", "--kind", "nonsense"],
+        ["archive"],
+        ["rm", "--yes"],
+        ["completion", "tcsh"],
     ],
     ids=lambda args: " ".join(args) or "nothing",
 )
@@ -229,6 +237,18 @@ def test_a_reader_that_goes_away_ends_the_program_quietly(name: str, more: list[
             timeout=60,
             check=False,
         )
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.parametrize("words", [["ls"], ["ls", "--json"], ["tree"], ["search", "question"]], ids=" ".join)
+def test_a_reader_of_a_list_that_goes_away_ends_the_program_quietly(words: list[str], home: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as closed:
+        done = subprocess.run(
+            command(*words, "--home", home), stdout=closed, stderr=subprocess.PIPE, env=environment(), timeout=60,
+            check=False,
+        )  # fmt: skip
     assert (done.returncode, done.stderr) == (141, b"")
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 import rollout
-from rollout.storage.fs import REAL, Holder
+from rollout.storage.fs import REAL
+from rollout.storage.holder import Holder
 from tests.builders import THREAD, log, session_meta, user
 from tests.cli import NAME, run, write
 

@@ -29,13 +29,23 @@ def running(*args: str | Path) -> str:
 
 @pytest.mark.parametrize("program", ["import rollout_cli.app", running("--version")], ids=["import", "version"])
 def test_the_version_needs_neither_rich_nor_the_engine(program: str) -> None:
-    assert {"rich", "orjson", "msgspec", "rollout", "zstandard", "importlib.metadata"}.isdisjoint(imported(program))
+    modules = imported(program)
+    assert {"rich", "orjson", "msgspec", "rollout", "zstandard", "sqlite3", "importlib.metadata"}.isdisjoint(modules)
+    assert not [module for module in modules if module.startswith("rollout_cli.commands.")]
 
 
 def test_a_command_into_a_pipe_does_not_import_rich(tmp_path: Path) -> None:
     path = write(tmp_path, log(session_meta(), user("q")))
-    for program in (running("history", path), running("verify", path, "--json")):
-        assert "rich" not in imported(program)
+    for program in (running("history", path), running("verify", path, "--json"), running("ls", "--home", tmp_path)):
+        modules = imported(program)
+        assert "rich" not in modules
+        assert len([module for module in modules if module.startswith("rollout_cli.commands.")]) == 1
+
+
+def test_the_completion_of_a_command_does_not_need_the_engine() -> None:
+    program = f"import os; os.environ['_ROLLOUT_COMPLETE'] = 'complete_bash'; {running('vac')}"
+    assert {"rich", "rollout", "sqlite3"}.isdisjoint(imported(program))
+    assert "rollout" not in imported(running("completion", "bash"))
 
 
 def test_the_version_is_that_of_the_project() -> None:

@@ -20,6 +20,7 @@ from rollout_cli.terminal import Block, Output
 
 from tests.builders import assistant, log, session_meta, user
 from tests.cli import command, environment, run, turn, write
+from tests.cli.homes import run_on_terminal as run_on_terminal_here
 
 
 def launch_on_terminal(*args: str | Path, columns: int = 100, stdout: int | None = None, **env: str) -> bytes:
@@ -111,6 +112,24 @@ def test_long_work_draws_a_bar_on_a_terminal_and_nothing_of_it_in_the_output(nam
         printed = out.read()
     assert printed
     assert b"\x1b" not in printed
+
+
+@pytest.mark.parametrize("words", [["ls"], ["tree"], ["search", "word"], ["du"], ["vacuum"], ["index"], ["seal", "-1"]])
+def test_work_on_a_home_draws_a_bar_on_a_terminal_once_it_is_long(
+    words: list[str], path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = path.parent / "home"
+    write(home, path.read_bytes(), name=f"sessions/2026/03/20/{path.name}")
+    assert "━" not in run_on_terminal_here(100, *words, "--home", home, term="xterm").err
+    assert run("unseal", "-1", "--home", home).code == 0
+    monkeypatch.setattr(terminal, "LONG_WORK_BYTES", 1)
+    monkeypatch.setattr(terminal, "LONG_WORK_S", 0)
+    assert run_on_terminal_here(100, *words, "--home", home, term="dumb").err == ""
+    assert run("unseal", "-1", "--home", home).code == 0
+    ran = run_on_terminal_here(100, *words, "--home", home, term="xterm")
+    assert ran.code == 0
+    assert "━" in ran.err
+    assert "━" not in ran.out
 
 
 def test_short_work_draws_no_bar(path: Path) -> None:

@@ -238,6 +238,8 @@ def test_turns_json_has_the_keys_that_scripts_rely_on_in_their_order(short: Path
         "user",
         "model",
         "plans",
+        "session_id",
+        "tags",
     ]
     assert [list(each) for each in listed] == [keys, keys]
     first = listed[0]

@@ -1,0 +1,143 @@
+"""Completion of a command line: the function that a shell runs for it, and what that function asks for.
+
+The function starts the program with _ROLLOUT_COMPLETE=complete_<shell> and, as arguments, the words up to the cursor,
+the unfinished one last. The answer is a candidate a line: a value without a space, then one, then what it means. A
+value is an id, a name of plain letters, or a word of ours; a meaning is printable. No shell evaluates any of it.
+Where there is no candidate, shells complete file names.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from rollout_cli.failures import FINE
+from rollout_cli.options import CHOICES
+from rollout_cli.terminal import Output
+
+if TYPE_CHECKING:
+    import typer
+
+IDS_SHOWN = 50
+"""As many of the newest sessions are offered: what is read of them is kept in the index."""
+_REFERENCES = frozenset({"source", "ref", "refs"})
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
+"""A name that no shell reads as anything but itself."""
+_NARROWEST_HELP = 20
+
+Candidate = tuple[str, str]
+"""A value, and what it means."""
+
+SCRIPTS = {
+    "bash": """\
+_rollout_completion() {
+    local line
+    local -a found=()
+    while IFS= read -r line; do
+        found+=("$line")
+    done < <(_ROLLOUT_COMPLETE=complete_bash COLUMNS=${COLUMNS:-80} "$1" "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+    # What a value means is shown beside it while there is a choice, but never inserted.
+    if [[ ${#found[@]} -eq 1 || ${COMP_TYPE:-9} == 37 || ${COMP_TYPE:-9} == 42 ]]; then
+        found=("${found[@]%% *}")
+    fi
+    COMPREPLY=("${found[@]}")
+}
+complete -o default -o nosort -F _rollout_completion rollout
+""",
+    "zsh": """\
+#compdef rollout
+_rollout() {
+    local line
+    local -a found
+    while IFS= read -r line; do
+        if [[ $line == *' '* ]]; then
+            found+=("${line%% *}:${line#* }")
+        elif [[ -n $line ]]; then
+            found+=("$line")
+        fi
+    done < <(_ROLLOUT_COMPLETE=complete_zsh COLUMNS=$COLUMNS "${words[1]}" "${(@)words[2,CURRENT]}" 2>/dev/null)
+    if (( ${#found} )); then
+        _describe -V rollout found
+    else
+        _files
+    fi
+}
+compdef _rollout rollout
+""",
+    "fish": """\
+function __rollout_complete
+    set -l words (commandline -opc)
+    set -e words[1]
+    set -lx _ROLLOUT_COMPLETE complete_fish
+    rollout $words (commandline -ct) 2>/dev/null | string replace ' ' \\t
+end
+complete -c rollout -k -a '(__rollout_complete)'
+""",
+}
+
+
+def complete(app: typer.Typer, instruction: str, words: Sequence[str]) -> int:
+    """Print the candidates for the last of the words; the exit code."""
+    out = Output()
+    columns = shutil.get_terminal_size().columns
+    if instruction.removeprefix("complete_") in SCRIPTS:
+        for value, meaning in candidates(app, words):
+            line = " ".join(meaning.split())[: max(columns - len(value) - 4, _NARROWEST_HELP)]
+            out.print([(f"{value} {line}",)])
+    return FINE
+
+
+def candidates(app: typer.Typer, words: Sequence[str]) -> Iterator[Candidate]:
+    """What the last of the words can become, given those before it."""
+    import typer.main
+
+    *before, word = [each for each in words if each != "="] or [""]  # bash takes `--home=x` apart
+    commands: dict[str, Any] = getattr(typer.main.get_command(app), "commands", {})
+    if not before:
+        yield from ((name, _gist(each)) for name, each in commands.items() if name.startswith(word))
+    elif before[0] in commands:
+        command = commands[before[0]]
+        options = {name: each for each in command.params for name in each.opts if each.param_type_name == "option"}
+        if word.startswith("-"):
+            yield from ((name, _gist(each)) for name, each in options.items() if name.startswith(word) and word != "-1")
+        elif before[-1] in options and not options[before[-1]].is_flag:
+            yield from ((value, "") for value in CHOICES.get(before[-1], ()) if value.startswith(word))
+        else:
+            yield from _arguments(command, options, before[1:], word)
+
+
+def _arguments(command: Any, options: dict[str, Any], before: Sequence[str], word: str) -> Iterator[Candidate]:
+    given, home = 0, None
+    words = iter(before)
+    for each in words:
+        if each in options and not options[each].is_flag:
+            value = next(words, "")
+            home = value if each == "--home" else home
+        elif each.startswith("--home="):
+            home = each.partition("=")[2]
+        elif not each.startswith("-") or each[1:].isdigit():
+            given += 1
+    takes = [each for each in command.params if each.param_type_name == "argument"]
+    wanted = takes[min(given, len(takes) - 1)] if takes and (given < len(takes) or takes[-1].nargs == -1) else None
+    if wanted is not None and wanted.name in _REFERENCES:
+        yield from _sessions(home, word)
+    elif wanted is not None:
+        yield from ((value, "") for value in CHOICES.get(wanted.name, ()) if value.startswith(word))
+
+
+def _sessions(home: str | None, word: str) -> Iterator[Candidate]:
+    """The newest sessions whose id or plain name begins with the word."""
+    from rollout import Store
+
+    for row in Store(home).list(limit=IDS_SHOWN, archived=None, subagents=True, forks=True):
+        if row.id.startswith(word.lower()):
+            yield row.id, row.name or row.first_message or ""
+        elif word and row.name and row.name.startswith(word) and _PLAIN.fullmatch(row.name):
+            yield row.name, row.id
+
+
+def _gist(param: Any) -> str:
+    """The first sentence of a help text."""
+    return (param.help or "").strip().split("\n")[0]

@@ -1,0 +1,48 @@
+"""Room, as JSON documents for `Output.print_json`; `documents` says what their keys are to scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from rollout_cli.documents import array, encode, name
+
+if TYPE_CHECKING:
+    import rollout
+
+
+def room(room: rollout.Room) -> Iterator[bytes]:
+    """`rollout du --json`: {total, files}, each {path, text_bytes, disk_bytes, sealed, causes, would_free_bytes, …}."""
+    yield b'{"total":' + encode(_usage(room.total)) + b',"files":'
+    yield from array(encode(_usage(each)) for each in room.rows)
+    yield b"}"
+
+
+def _usage(usage: rollout.Usage) -> dict[str, Any]:
+    return {
+        "path": name(usage.path),
+        "text_bytes": usage.text_bytes,
+        "disk_bytes": usage.disk_bytes,
+        "sealed": usage.sealed,
+        "causes": dict(usage.causes),
+        "would_free_bytes": usage.would_free_bytes,
+        "files": usage.files,
+        "trouble": usage.trouble,
+    }
+
+
+def vacuum(outcome: rollout.Vacuumed) -> Iterator[bytes]:
+    """`rollout vacuum --json`: {applied, saved_bytes, steps: [{path, action, before_bytes, …}]}."""
+    steps = [
+        {
+            "path": name(step.path),
+            "action": step.action,
+            "before_bytes": step.before_bytes,
+            "after_bytes": step.after_bytes,
+            "what": step.what,
+            "done": step.done,
+            "reason": step.reason,
+        }
+        for step in outcome.steps
+    ]
+    yield encode({"applied": outcome.applied, "saved_bytes": outcome.saved_bytes, "steps": steps})

@@ -1,0 +1,176 @@
+"""Arguments and options that several commands share, and the command class that reads them.
+
+A *reference* is what names a rollout: a path, a thread id or the beginning of one, a name, or `-1` for the newest.
+"""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import itertools
+import re
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+_POSITION = re.compile(r"-[1-9][0-9]*")
+_AGE = re.compile(r"(\d{1,5})\s*([smhdw])")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_REFERENCE = "Its path, its thread id or the beginning of one, its name, or -1 for the newest."
+
+
+class PositionCommand(TyperCommand):
+    """A command whose arguments may be positions: `-1` is the newest rollout, no option."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put all arguments behind `--`, in their order, if one of them is a position."""
+        takes_value = {
+            name
+            for option in self.params
+            if option.param_type_name == "option" and not getattr(option, "is_flag", False)
+            for name in option.opts
+        }
+        end = args.index("--") if "--" in args else len(args)
+        options: list[str] = []
+        arguments: list[str] = []
+        lacks_value, words = False, iter(args[:end])
+        for word in words:
+            if word in takes_value:
+                value = list(itertools.islice(words, 1))
+                options += [word, *value]
+                lacks_value = not value
+            elif word.startswith("-") and not _POSITION.fullmatch(word):
+                options.append(word)
+            else:
+                arguments.append(word)
+        if lacks_value:
+            args = options  # which is what is wrong
+        elif any(map(_POSITION.fullmatch, arguments)):
+            args = [*options, "--", *arguments, *args[end + 1 :]]
+        return super().parse_args(ctx, args)
+
+
+class Status(enum.StrEnum):
+    """What can become of a line."""
+
+    visible = "visible"
+    replaced = "replaced"
+    rolled_back = "rolled_back"
+    removed = "removed"
+    metadata = "metadata"
+    event = "event"
+    damaged = "damaged"
+    blank = "blank"
+
+
+class Sort(enum.StrEnum):
+    """What a list is sorted by."""
+
+    created = "created"
+    updated = "updated"
+
+
+class Kind(enum.StrEnum):
+    """What a text that was searched stands in."""
+
+    user = "user"
+    assistant = "assistant"
+    tool_call = "tool_call"
+    tool_output = "tool_output"
+
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "--status": tuple(Status),
+    "--sort": tuple(Sort),
+    "--kind": tuple(Kind),
+    "shell": ("bash", "zsh", "fish"),
+}
+"""What an option or an argument can be, for the completion."""
+
+Source = Annotated[str, typer.Argument(metavar="FILE|ID", help=_REFERENCE)]
+Reference = Annotated[str, typer.Argument(metavar="ID", help=_REFERENCE)]
+References = Annotated[list[str], typer.Argument(metavar="ID...", help=_REFERENCE)]
+SomeReferences = Annotated[
+    list[str] | None, typer.Argument(metavar="[ID...]", help=f"Only these. {_REFERENCE}", show_default=False)
+]
+Home = Annotated[
+    str | None,
+    typer.Option("--home", metavar="DIR", help="Where the sessions are; else $ROLLOUT_HOME, $CODEX_HOME, ~/.codex."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys.")]
+Apply = Annotated[bool, typer.Option("--apply", help="Do it; a file that is written anew is backed up first.")]
+SessionId = Annotated[str | None, typer.Option("--session-id", metavar="ID", help="Only what carries this session id.")]
+Tags = Annotated[
+    list[str] | None,
+    typer.Option("--tag", metavar="KEY=VALUE", help="Only what carries this tag; all of them, if given several times."),
+]
+Limit = Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="At most N.")]
+Cursor = Annotated[str | None, typer.Option("--cursor", metavar="CURSOR", help="Go on where the last page ended.")]
+Cwd = Annotated[str | None, typer.Option("--cwd", metavar="DIR", help="Only sessions in this directory or below.")]
+Provider = Annotated[str | None, typer.Option("--provider", metavar="NAME", help="Only sessions of this provider.")]
+Model = Annotated[str | None, typer.Option("--model", metavar="NAME", help="Only sessions of this model.")]
+From = Annotated[str | None, typer.Option("--source", metavar="NAME", help="Only sessions from there: cli, exec, …")]
+Since = Annotated[str | None, typer.Option("--since", metavar="WHEN", help="Not older: 2026-03-20, or 7d for an age.")]
+Until = Annotated[str | None, typer.Option("--until", metavar="WHEN", help="Not newer; dates as with --since.")]
+Name = Annotated[str | None, typer.Option("--name", metavar="NAME", help="Only sessions whose name has this in it.")]
+Damaged = Annotated[
+    bool | None, typer.Option("--damaged/--undamaged", help="Only with damage, or without.", show_default=False)
+]
+Archived = Annotated[bool, typer.Option("--archived", help="Only archived sessions.")]
+WithArchived = Annotated[bool, typer.Option("--with-archived", help="Archived sessions, too.")]
+Subagents = Annotated[bool, typer.Option("--subagents", help="Subagents, too.")]
+Forks = Annotated[bool, typer.Option("--forks", help="Forks, too.")]
+
+
+def reference(source: str) -> str | int:
+    """What the library takes: a position as an integer, all else as it is."""
+    return int(source) if _POSITION.fullmatch(source) else source
+
+
+def tags(given: list[str] | None) -> dict[str, str] | None:
+    """`--tag KEY=VALUE` as the library takes it. UsageError without the `=`."""
+    if not given:
+        return None
+    from rollout.errors import UsageError
+
+    for each in given:
+        if "=" not in each:
+            raise UsageError(f"{each!r} is no tag", remedy="give --tag KEY=VALUE")
+    return {key: value for key, _, value in (each.partition("=") for each in given)}
+
+
+def directory(text: str) -> str:
+    """A directory as sessions record it: `.` and `~` are meant as the shell means them."""
+    path = Path(text).expanduser()
+    return str(path if path.is_absolute() else path.resolve())
+
+
+def age(text: str) -> datetime.timedelta:
+    """`30d`, `12h`, `2w` as a span of time. UsageError for anything else."""
+    from rollout.errors import UsageError
+
+    found = _AGE.fullmatch(text.strip().lower())
+    if found is None:
+        raise UsageError(f"{text!r} is no age", remedy="give a number and s, m, h, d or w: 30d, 12h, 2w")
+    return datetime.timedelta(**{_UNITS[found[2]]: int(found[1])})
+
+
+def moment(text: str | None, *, ends: bool = False) -> datetime.datetime | None:
+    """A date, a time (in the local zone, unless it names another) or an age as a point in time. UsageError.
+
+    A date is its first moment; where it `ends` a span, that of the next day.
+    """
+    if text is None:
+        return None
+    if _AGE.fullmatch(text.strip().lower()):
+        return datetime.datetime.now(datetime.UTC) - age(text)
+    try:
+        day = datetime.timedelta(days=1 if ends and _DATE.fullmatch(text.strip()) else 0)
+        return (datetime.datetime.fromisoformat(text.strip()) + day).astimezone(datetime.UTC)
+    except (ValueError, OverflowError):
+        from rollout.errors import UsageError
+
+        raise UsageError(f"{text!r} is no date", remedy="give 2026-03-20, 2026-03-20T10:00, or an age: 7d") from None

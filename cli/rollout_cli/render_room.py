@@ -1,0 +1,67 @@
+"""Room, as rows to read: what takes it, and what is given back. As in `render`, nothing here prints or escapes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rollout_cli.render import size
+from rollout_cli.terminal import Line
+
+if TYPE_CHECKING:
+    import rollout
+
+
+_CAUSES = {
+    "standing": "items that the model sees",
+    "replaced": "items that a compaction took",
+    "rolled_back": "items that were rolled back",
+    "removed": "items that were removed",
+    "images": "images",
+    "copied_prefix": "copies in forks of their source",
+    "compactions": "copies in compactions",
+    "events": "events, for people",
+    "metadata": "settings and tokens",
+    "damaged": "damaged lines",
+    "blank": "blank",
+}
+
+
+def room(room: rollout.Room, *, each: bool) -> Iterator[Line]:
+    """`rollout du`: what the bytes are for, most first; with `each`, that of every file before the sum."""
+    for usage in room.rows:
+        if usage.trouble is not None:
+            yield (f"{usage.path}: ", (usage.trouble, "red"))
+        elif each:
+            yield from _usage(usage, str(usage.path))
+    total = room.total
+    yield from _usage(total, f"{total.files:,} file{'' if total.files == 1 else 's'}")
+
+
+def _usage(usage: rollout.Usage, name: str) -> Iterator[Line]:
+    sealed = f", {size(usage.text_bytes)} unpacked" if usage.text_bytes != usage.disk_bytes else ""
+    yield (f"{size(usage.disk_bytes):>11}  ", "bold"), f"{name}{sealed}"
+    for cause, count in sorted(usage.causes.items(), key=lambda pair: pair[1], reverse=True):
+        if count:
+            share = 100 * count / usage.text_bytes
+            yield (f"{size(count):>11}  {share:5.1f} %  {_CAUSES.get(cause, cause)}",)
+    if usage.would_free_bytes:
+        yield f"{size(usage.would_free_bytes):>11}  ", ("given back by sealing, about", "yellow")
+
+
+def vacuum(outcome: rollout.Vacuumed) -> Iterator[Line]:
+    """`rollout vacuum`: a step a line, then what they give back."""
+    for step in outcome.steps:
+        label, style = ("done", "bold green") if step.done else ("plan", "bold yellow")
+        if step.reason is not None:
+            label, style = "left", "yellow"
+        change = f": {step.what} ({size(step.before_bytes)} to {size(step.after_bytes)})"
+        reason = "" if step.reason is None else f"; {step.reason}"
+        yield (f"{label:<9}", style), f"{step.path}{change if step.saved_bytes else ''}{reason}"
+    if not any(step.reason is None for step in outcome.steps):
+        yield ("ok       ", "bold green"), "nothing to take out"
+    elif outcome.applied:
+        yield ("done     ", "bold green"), f"{size(outcome.saved_bytes)} given back"
+    else:
+        saved = size(outcome.saved_bytes)
+        yield ("plan     ", "bold yellow"), f"{saved} to be given back; nothing was changed; --apply does it"

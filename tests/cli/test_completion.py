@@ -1,0 +1,168 @@
+"""Completion: what a shell is given to put into a command line, and what it does with it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import shlex
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from rollout_cli.completion import SCRIPTS
+
+from tests.builders import log, session_meta, user
+from tests.cli import environment, run, write_session
+from tests.cli.test_hostile import ALL, FORBIDDEN
+
+FIRST, SECOND = (f"019d000{number}-0000-7000-8000-00000000000a" for number in (1, 2))
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Two sessions; the newer one has a name."""
+    write_session(tmp_path, 1, log(session_meta(FIRST), user("fix the\nparser")))
+    write_session(tmp_path, 2, log(session_meta(SECOND), user("q")))
+    assert run("name", SECOND, "tests", "--home", tmp_path).code == 0
+    monkeypatch.setenv("ROLLOUT_HOME", str(tmp_path))
+    return tmp_path
+
+
+def complete(monkeypatch: pytest.MonkeyPatch, *words: str, shell: str = "zsh") -> list[str]:
+    """The candidates for the last word."""
+    monkeypatch.setenv("_ROLLOUT_COMPLETE", f"complete_{shell}")
+    ran = run(*words)
+    monkeypatch.delenv("_ROLLOUT_COMPLETE")
+    assert (ran.code, ran.err) == (0, "")
+    return ran.out.splitlines()
+
+
+def values(lines: list[str]) -> list[str]:
+    return [line.partition(" ")[0] for line in lines]
+
+
+def test_commands_are_completed_with_what_they_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = complete(monkeypatch, "se")
+    assert values(found) == ["search", "sessions", "seal"] or set(values(found)) == {"search", "seal", "sessions"}
+    assert all(len(line.split()) > 2 for line in found)
+    assert {"ls", "reconstruct", "vacuum", "completion"} <= set(values(complete(monkeypatch, "")))
+    assert set(values(complete(monkeypatch))) == set(values(complete(monkeypatch, "")))
+    assert complete(monkeypatch, "nothing") == complete(monkeypatch, "nothing", "x") == []
+
+
+def test_options_and_their_choices_are_completed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert values(complete(monkeypatch, "ls", "--so")) == ["--sort", "--source"]
+    assert values(complete(monkeypatch, "ls", "--sort", "")) == ["created", "updated"]
+    assert values(complete(monkeypatch, "search", "--kind", "tool_")) == ["tool_call", "tool_output"]
+    assert values(complete(monkeypatch, "explain", "x", "--status", "d")) == ["damaged"]
+    assert complete(monkeypatch, "ls", "--home", "") == []
+    assert values(complete(monkeypatch, "completion", "")) == ["bash", "zsh", "fish"]
+
+
+def test_ids_are_completed_newest_first_with_name_or_first_message(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    assert complete(monkeypatch, "history", "") == [f"{SECOND} tests", f"{FIRST} fix the parser"]
+    assert complete(monkeypatch, "history", "--json", FIRST[:8]) == [f"{FIRST} fix the parser"]
+    assert complete(monkeypatch, "history", "te") == [f"tests {SECOND}"]
+    assert complete(monkeypatch, "history", FIRST, "") == []
+    assert values(complete(monkeypatch, "archive", FIRST, "")) == [SECOND, FIRST]
+    assert complete(monkeypatch, "name", FIRST, "") == []
+    assert complete(monkeypatch, "search", "") == []
+
+
+def test_ids_are_those_of_the_home_that_the_line_names(
+    monkeypatch: pytest.MonkeyPatch, home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    empty = str(tmp_path_factory.mktemp("empty"))
+    for words in (["--home", empty], [f"--home={empty}"], ["--home", "=", empty]):
+        assert complete(monkeypatch, "history", *words, "") == []
+    assert len(complete(monkeypatch, "history", "--home", str(home), "-n", "3", "")) == 2
+
+
+def test_nothing_in_a_name_or_a_message_acts_on_the_shell_or_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hostile = f"{ALL}\n019dffff $(touch x) `touch x` ';\"\\:"
+    write_session(tmp_path, 1, log(session_meta(), user(hostile)))
+    write_session(tmp_path, 2, log(session_meta(), user("q")))
+    names = [f'{{"id":"{SECOND}","thread_name":"{name}","updated_at":"x"}}' for name in ("$(x)", "\\u001b[2J\\n$x")]
+    (tmp_path / "session_index.jsonl").write_text("\n".join(names) + "\n")
+    for shell in SCRIPTS:
+        for word in ("", "0", "$"):
+            found = complete(monkeypatch, "history", "--home", str(tmp_path), word, shell=shell)
+            assert FORBIDDEN.isdisjoint("".join(found))
+            assert all(re.fullmatch("[0-9a-f-]{36}", value) for value in values(found))
+            assert len(found) == (0 if word == "$" else 2)
+
+
+@pytest.mark.parametrize("words", [["history", "--home", "/nonexistent", ""], ["history", "--home", "/dev/null", ""]])
+def test_a_home_that_is_not_there_completes_nothing(monkeypatch: pytest.MonkeyPatch, words: list[str]) -> None:
+    assert complete(monkeypatch, *words) == []
+
+
+def test_a_shell_that_is_not_known_completes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert complete(monkeypatch, "se", shell="tcsh") == []
+
+
+def test_the_script_is_printed_for_the_shell_that_is_named_or_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    for shell, script in SCRIPTS.items():
+        assert run("completion", shell).out == script
+    monkeypatch.setenv("SHELL", "/usr/bin/fish")
+    assert run("completion").out == SCRIPTS["fish"]
+    monkeypatch.setenv("SHELL", "/bin/sh")
+    assert run("completion").code == 2
+
+
+@pytest.fixture
+def bash(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, str]]:
+    """A file that sets up bash, and an environment in which it finds the program."""
+    folder = tmp_path_factory.mktemp("bin")
+    program = folder / "rollout"
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m rollout_cli "$@"\n')
+    program.chmod(0o755)
+    setup = folder / "setup"
+    setup.write_text(SCRIPTS["bash"])
+    return str(setup), environment(PATH=f"{folder}:{os.environ['PATH']}")
+
+
+@pytest.mark.parametrize(
+    ("words", "replies"),
+    [
+        (["rollout", "hist"], ["history"]),
+        (["rollout", "history", FIRST[:8]], [FIRST]),
+        (["rollout", "history", ""], [f"{SECOND} tests", f"{FIRST} fix the parser"]),
+        (["rollout", "history", "./none"], []),
+    ],
+    ids=" ".join,
+)
+def test_bash_gets_what_is_left_to_choose_from(
+    words: list[str], replies: list[str], home: Path, bash: tuple[str, dict[str, str]]
+) -> None:
+    line = " ".join(map(shlex.quote, words))
+    asked = f"COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _rollout_completion rollout"
+    done = subprocess.run(
+        ["bash", "--norc", "-c", f'source {bash[0]}; {asked}; printf "%s\\n" "${{COMPREPLY[@]}}"'],
+        capture_output=True, env=bash[1] | {"ROLLOUT_HOME": str(home)}, timeout=60, check=True,
+    )  # fmt: skip
+    assert (done.stdout.decode().strip("\n").splitlines(), done.stderr) == (replies, b"")
+
+
+def test_bash_puts_an_id_into_the_line_that_is_being_typed(home: Path, bash: tuple[str, dict[str, str]]) -> None:
+    ours, theirs = pty.openpty()
+    variables = bash[1] | {"ROLLOUT_HOME": str(home), "TERM": "dumb", "PS1": "> ", "HISTFILE": "/dev/null"}
+    with subprocess.Popen(
+        ["bash", "--norc", "--noprofile", "-i"], stdin=theirs, stdout=theirs, stderr=theirs, env=variables,
+        start_new_session=True,
+    ) as shell:  # fmt: skip
+        os.close(theirs)
+        os.write(ours, f"source {bash[0]}\nrollout history {FIRST[:8]}\t".encode())
+        sent, until = b"", time.monotonic() + 60
+        while FIRST.encode() not in sent and time.monotonic() < until:
+            if select.select([ours], [], [], 1)[0]:
+                sent += os.read(ours, 65536)
+        shell.kill()
+        os.close(ours)
+    assert FIRST.encode() in sent
