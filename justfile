@@ -26,6 +26,10 @@ fuzz times="50" *args:
 crash *args:
     ROLLOUT_CRASH=1 .venv/bin/pytest -q {{args}} tests/test_kill.py tests/test_log_crashes.py
 
+# The SDK's own session tests against ours, also those of the oldest version that is supported
+sdk *args:
+    ROLLOUT_SDK=oldest .venv/bin/pytest -q {{args}} tests/integrations/test_agents_sdk.py
+
 # Each sync of each workload taken out or delayed: a crash must tell
 mutants *args:
     ROLLOUT_MUTANTS=1 .venv/bin/pytest -q -n auto -k needed {{args}} tests/test_log_crashes.py tests/storage/test_crashes.py

@@ -1,0 +1,34 @@
+"""What the tests of branches share: made over any file system, talks and runs to fill them with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from agents.usage import Usage
+
+from rollout.integrations.agents.branches import Branches
+from rollout.recorder import Ports
+from rollout.storage.fs import FileSystem
+from tests.integrations.agent_sessions import say
+
+HOME = Path("/home")
+
+
+def opened(fs: FileSystem) -> Branches:
+    return Branches(Ports(HOME, fs, clock=lambda: 1_790_000_000.0), "s", 5.0)
+
+
+def talk(*turns: str) -> list[Any]:
+    """A question and an answer for each."""
+    return [item for text in turns for item in (say(text), say(f"{text}!", "assistant"))]
+
+
+def ran(total_tokens: int, requests: int = 1) -> Any:
+    usage = Usage(requests=requests, input_tokens=total_tokens - 1, output_tokens=1, total_tokens=total_tokens)
+    return SimpleNamespace(context_wrapper=SimpleNamespace(usage=usage))
+
+
+def texts_of(items: list[Any]) -> list[str]:
+    return [item["content"] for item in items]

@@ -1,0 +1,65 @@
+"""Sessions of agents in a home with keys: the same items, and not a word of them on the disk."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rollout
+from rollout import NoKey
+from rollout.integrations.agents import RolloutSession
+from rollout.storage.cipher import KEYS_FILE
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    rollout.make_key(tmp_path / "keys.json", "k1")
+    monkeypatch.setenv(KEYS_FILE, str(tmp_path / "keys.json"))
+    return tmp_path / "home"
+
+
+def said(*texts: str) -> list[Any]:
+    return [{"role": "user", "content": text} for text in texts]
+
+
+def test_sessions_of_two_processes_share_an_encrypted_log(home: Path) -> None:
+    async def talk() -> None:
+        one, two = RolloutSession("a", home), RolloutSession("a", home)
+        await one.add_items(said("hidden 1", "hidden 2"))
+        await two.add_items(said("hidden 3"))
+        assert await one.pop_item() == said("hidden 3")[0]
+        await one.add_items(said("hidden 4"))
+        assert await two.get_items() == said("hidden 1", "hidden 2", "hidden 4")
+        assert await two.get_items(limit=1) == said("hidden 4")
+        await two.clear_session()
+        await one.add_items(said("hidden 5"))
+        assert await two.get_items() == said("hidden 5")
+        one.close()
+        two.close()
+
+    asyncio.run(talk())
+    (path,) = home.rglob("rollout-*.jsonl")
+    assert rollout.verify(path).ok
+    assert not [file for file in home.rglob("*") if file.is_file() and b"hidden" in file.read_bytes()]
+
+
+def test_a_session_without_its_key_neither_reads_nor_writes(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def talk() -> None:
+        session = RolloutSession("a", home)
+        await session.add_items(said("hidden"))
+        session.close()
+        monkeypatch.delenv(KEYS_FILE)
+        (path,) = home.rglob("rollout-*.jsonl")
+        before = path.read_bytes()
+        session = RolloutSession("a", home)
+        with pytest.raises(NoKey):
+            await session.get_items()
+        with pytest.raises(NoKey):
+            await session.add_items(said("plain"))
+        session.close()
+        assert path.read_bytes() == before
+
+    asyncio.run(talk())
