@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import json
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from bench import read, rollouts, write
+from bench import agents, crypto, keep, read, rollouts, sealed, write
 from bench.measure import run_child
 
 _UNITS = {"K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 _COLUMNS = {
-    "case": 12,
+    "case": 18,
     "rollout": 20,
     "size": 8,
     "time": 11,
@@ -47,11 +48,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     reading: list[read.Row] = []
     writing: list[write.Row] = []
-    if options.part != "write":
-        rows = read.run(quick=options.quick, runs=options.runs, folder=options.dir)
+    how = {"quick": options.quick, "runs": options.runs, "folder": options.dir}
+    if options.part in ("all", "read"):
+        rows = itertools.chain(read.run(**how), sealed.run(**how))
         reading = _show(rows, _COLUMNS, _cells, options.json)
-    if options.part != "read":
+    if options.part in ("all", "write"):
         writing = _show(write.run(runs=options.runs, folder=options.dir), _WRITE_COLUMNS, _write_cells, options.json)
+    if options.part in ("all", "keep"):
+        writing += _show(keep.run(**how), _WRITE_COLUMNS, _write_cells, options.json)
+    if options.part in ("all", "crypto"):
+        writing += _show(crypto.run(**how), _WRITE_COLUMNS, _write_cells, options.json)
+    if options.part in ("all", "agents"):
+        writing += _show(agents.run(**how), _WRITE_COLUMNS, _write_cells, options.json)
     checks = [*read.check(reading), *write.check(writing)]
     if options.json:
         json.dump(
@@ -175,7 +183,8 @@ def _size_bytes(text: str) -> int:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Ratios against the plainest way to do it.")
-    parser.add_argument("part", nargs="?", choices=("all", "read", "write"), default="all", help="what to measure")
+    parts = ("all", "read", "write", "keep", "crypto", "agents")
+    parser.add_argument("part", nargs="?", choices=parts, default="all", help="what to measure")
     parser.add_argument("--quick", action="store_true", help="10 and 100 MB only")
     parser.add_argument("--runs", type=int, default=5, help="runs of which the median counts (default 5)")
     parser.add_argument("--json", action="store_true", help="everything as JSON")

@@ -23,7 +23,7 @@ from typing import BinaryIO, Final, Literal, get_args
 import zstandard
 
 Kind = Literal["near-end", "none", "many"]
-Form = Literal["plain", "frames", "one-frame"]
+Form = Literal["plain", "frames", "one-frame", "sealed"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 MB: Final = 1_000_000

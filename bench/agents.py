@@ -1,0 +1,119 @@
+"""Sessions of the OpenAI Agents SDK: `RolloutSession` against those that the SDK keeps in SQLite, in one run.
+
+Every session holds the same items on the same disk. A call is timed from its `await` to its result, by turns with the
+same call of the others, so that what the disk and the machine take at the moment weighs on all of them. The ratio is
+that of the medians, against the fastest of the others; where the two forms of a figure are noisy, the minima tell more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import statistics
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+from bench.write import Row
+
+SIZES: Final = (1_000, 10_000, 100_000)
+NEWEST: Final = 50
+_BATCH: Final = 1_000
+_SLOW_S: Final = 0.005
+"""Of a call that takes longer there are fewer runs."""
+OURS: Final = "RolloutSession"
+Call = Callable[[Any], Awaitable[Any]]
+
+
+def run(*, quick: bool, runs: int, folder: Path | None = None) -> Iterator[Row]:
+    """Measure everything, in a directory of its own below `folder`."""
+    for size in SIZES[:2] if quick else SIZES:
+        with tempfile.TemporaryDirectory(dir=folder) as temporary:
+            yield from asyncio.run(_measure(Path(temporary), size, runs))
+
+
+def item(n: int) -> dict[str, Any]:
+    """A user's message or an answer, by turns."""
+    if n % 2:
+        return {"role": "user", "content": f"message {n} " + "x" * 200}
+    content = [{"type": "output_text", "text": f"answer {n} " + "y" * 200, "annotations": [], "logprobs": []}]
+    return {"id": f"msg_{n}", "type": "message", "role": "assistant", "status": "completed", "content": content}
+
+
+def sessions_in(folder: Path) -> dict[str, Any]:
+    """One of each kind, by name."""
+    from agents import SQLiteSession  # noqa: PLC0415  # the SDK takes a second to be imported
+    from agents.extensions.memory import AdvancedSQLiteSession, AsyncSQLiteSession  # noqa: PLC0415
+
+    from rollout.integrations.agents import RolloutSession  # noqa: PLC0415
+
+    return {
+        OURS: RolloutSession("bench", folder / "home"),
+        "SQLiteSession": SQLiteSession("bench", folder / "plain.db"),
+        "AsyncSQLiteSession": AsyncSQLiteSession("bench", folder / "async.db"),
+        "AdvancedSQLiteSession": AdvancedSQLiteSession(
+            session_id="bench", db_path=folder / "advanced.db", create_tables=True
+        ),
+    }
+
+
+def _calls(size: int) -> dict[str, tuple[Call, int]]:
+    """By case: the call, and how often it is made a run."""
+    one, ten = [item(1)], [item(n) for n in range(10)]
+    calls: dict[str, tuple[Call, int]] = {
+        f"get {NEWEST} of {size:,}": (lambda session: session.get_items(NEWEST), 40),
+    }
+    if size > min(SIZES):
+        calls[f"get all of {size:,}"] = (lambda session: session.get_items(), 40)
+    if size == max(SIZES):
+        calls["add 1, durable"] = (lambda session: session.add_items(one), 40)
+        calls["add 10, durable"] = (lambda session: session.add_items(ten), 40)
+    return {**calls, f"pop at {size:,}": (lambda session: session.pop_item(), 20)}
+
+
+async def _measure(folder: Path, size: int, runs: int) -> list[Row]:
+    sessions = sessions_in(folder)
+    try:
+        for begin in range(0, size, _BATCH):
+            items = [item(n) for n in range(begin, begin + _BATCH)]
+            for session in sessions.values():
+                await session.add_items(items)
+        return [
+            row
+            for case, (call, times) in _calls(size).items()
+            for row in await _time(case, call, sessions, times * runs)
+        ]
+    finally:
+        for session in sessions.values():
+            closing = session.close()
+            if closing is not None:
+                await closing
+
+
+async def _time(case: str, call: Call, sessions: dict[str, Any], times: int) -> list[Row]:
+    """Two rows, of the medians and of the minima."""
+    seconds: dict[str, list[float]] = {name: [] for name in sessions}
+    for name, session in sessions.items():  # warm, and to know how long it takes
+        seconds[name].append(await _seconds(call, session))
+    slow = {name for name, found in seconds.items() if found[0] > _SLOW_S}
+    seconds = {name: [] for name in sessions}
+    gc.collect()
+    for n in range(times):
+        for name, session in sessions.items():
+            if name not in slow or n % 8 == 0:
+                seconds[name].append(await _seconds(call, session))
+    rows = []
+    for what, figure in (("median", statistics.median), ("min", min)):
+        figures = {name: figure(found) for name, found in seconds.items()}
+        ours = figures.pop(OURS)
+        fastest = min(figures, key=figures.__getitem__)
+        rows.append(Row(f"{case}, {what}", ours, fastest, figures[fastest], None))
+    return rows
+
+
+async def _seconds(call: Call, session: Any) -> float:
+    begin = time.perf_counter()
+    await call(session)
+    return time.perf_counter() - begin
