@@ -12,12 +12,14 @@ import contextlib
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec import Raw
+
 from rollout import encoding
-from rollout.core.history import Entry
+from rollout.core.history import AgentLine, Entry
 from rollout.core.recent import recent_entries, recent_items
 from rollout.core.reconstruct import Reconstruction
 from rollout.errors import Locked, NotFound, Poisoned
@@ -41,32 +43,36 @@ _KEPT_ITEMS, _KEPT_BYTES = 1024, 4 * MIB
 """No more is read ahead of pops than these."""
 
 
-@dataclasses.dataclass(slots=True)
-class _Newest:
-    """The newest entries of the history, oldest first, as of the last call that held the lock.
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Tail:
+    """The newest entries of the history, oldest first, as the first `end` bytes of a file say; a line ends there.
 
-    `wanted`: so many are to be read when they are used up; it doubles, so that pops in a row read each byte that they
-    pass over a few times, however many there are. `is_whole`: there are none but these.
+    It holds as long as the file has no more bytes than these, as what is whole is never changed.
+    `size_bytes` is what the entries take; `is_whole`: there are none but these.
     """
 
-    entries: list[Entry] = dataclasses.field(default_factory=list)
-    wanted: int = 1
-    is_whole: bool = False
+    identity: tuple[int, int]
+    end: int
+    entries: tuple[Entry, ...]
+    size_bytes: int
+    is_whole: bool
 
-    def fill(self, read: Callable[[int], list[Entry]]) -> None:
-        """Sees to it that there is an entry, if the history has one."""
-        if not self.entries and not self.is_whole:
-            self.entries = read(self.wanted)
-            self.is_whole = len(self.entries) < self.wanted
-            if self.wanted < _KEPT_ITEMS and sum(len(memoryview(entry)) for entry in self.entries) < _KEPT_BYTES:
-                self.wanted *= 2
+    def knows(self, count: int) -> bool:
+        """Whether the newest `count` entries are among these."""
+        return self.is_whole or count <= len(self.entries)
 
-    def add(self, lines: list[bytes]) -> None:
-        """What was appended."""
-        self.entries += lines
-        if len(self.entries) > self.wanted:
-            del self.entries[: -self.wanted]
-            self.is_whole = False
+    def with_more(self, lines: Sequence[bytes], end: int) -> _Tail:
+        """Behind what was appended; the oldest ones go where it would be too much to hold."""
+        entries, size = (*self.entries, *lines), self.size_bytes + sum(map(len, lines))
+        first = max(0, len(entries) - _KEPT_ITEMS)
+        size -= sum(len(memoryview(entry)) for entry in entries[:first]) if first else 0
+        if size > _KEPT_BYTES:
+            return _Tail(self.identity, end, (), 0, is_whole=False)
+        return _Tail(self.identity, end, entries[first:], size, self.is_whole and not first)
+
+    def without_newest(self, end: int) -> _Tail:
+        """Behind the `items_removed` that took the newest one."""
+        return dataclasses.replace(self, end=end, entries=self.entries[:-1])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,13 +89,12 @@ class _Known:
     """The first bytes of the file that said so: another one may have its identity one day."""
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Shared:
-    """A writer, and what who holds its lock knows of the items; None if others have written."""
+    """A writer, and the path that it was found at."""
 
     writer: SharedWriter
     path: Path
-    newest: _Newest | None = None
 
 
 class ItemLog:
@@ -103,14 +108,16 @@ class ItemLog:
         self._guard = threading.RLock()  # of what is shared
         self._shared: _Shared | None = None
         self._known: _Known | None = None  # whichever thread has looked last: replaced, never changed
+        self._tail: _Tail | None = None  # the same
+        self._wanted = 1  # so many entries a pop reads; it doubles, so that pops in a row read each byte a few times
 
     def write(self, lines: list[bytes]) -> int:
         """Lines of visible items as one durable batch; the offset behind."""
 
         def append(shared: _Shared) -> int:
+            tail = self._tail_of(shared.writer)
             end = shared.writer.append(lines, atomic=True)
-            if shared.newest is not None:
-                shared.newest.add(lines)
+            self._tail = None if tail is None else tail.with_more(lines, end)
             return end
 
         return self._change(append)
@@ -120,12 +127,13 @@ class ItemLog:
 
         def append(shared: _Shared) -> list[Entry]:
             writer = shared.writer
-            newest = shared.newest = shared.newest or _Newest()
-            newest.fill(lambda count: self._entries(shared.path, count, writer.end))
-            if newest.entries:
+            tail = self._tail_of(writer)
+            if tail is None or not tail.knows(1):
+                tail = self._read_tail(shared)
+            if tail.entries:
                 part = encoding.event("items_removed", {"num_items": 1})
-                writer.append([encoding.line(part, self._ports.clock())])
-            return [newest.entries.pop()] if newest.entries else []
+                self._tail = tail.without_newest(writer.append([encoding.line(part, self._ports.clock())]))
+            return list(tail.entries[-1:])
 
         found = self._change(append)
         return item_of(found[0]) if found else None
@@ -135,8 +143,8 @@ class ItemLog:
         line = encoding.line(_nothing(), self._ports.clock())
 
         def append(shared: _Shared) -> None:
-            shared.writer.append([line])
-            shared.newest = _Newest(is_whole=True)
+            end = shared.writer.append([line])
+            self._tail = _Tail(shared.writer.identity, end, (), 0, is_whole=True)
 
         self._change(append)
 
@@ -155,7 +163,7 @@ class ItemLog:
         """
 
         def append(shared: _Shared) -> bool:
-            writer, shared.newest = shared.writer, None
+            writer = shared.writer
             if self._entries(Path(writer.path), len(expected) + is_all, writer.end) != expected:
                 return False
             part = _nothing() if is_all else encoding.event("items_removed", {"num_items": len(expected)})
@@ -168,7 +176,6 @@ class ItemLog:
         """Puts items in the place of all that there are, as one durable batch."""
 
         def append(shared: _Shared) -> None:
-            shared.newest = None
             shared.writer.append([encoding.line(_nothing(), self._ports.clock()), *lines], atomic=True)
 
         self._change(append)
@@ -181,7 +188,6 @@ class ItemLog:
         """Does `work` while nobody else writes, and puts on the disk what it appends: items are to be told at once."""
 
         def append(shared: _Shared) -> T:
-            shared.newest = None
             return work(shared.writer)
 
         return self._change(append)
@@ -194,9 +200,37 @@ class ItemLog:
             self._shared = None
 
     def _items(self, path: Path, limit: int | None) -> list[Any]:
+        if limit is None or limit > _KEPT_ITEMS:
+            with self._opened(path) as lineage:
+                found = recent_items(lineage, limit, _limits_for(limit), plain_items_of, item_of)
+            return [item_of(entry) for entry in self._folded(path, limit, None)] if found is None else found
+        tail = self._tail
+        if tail is not None and tail.knows(limit) and self._holds(tail, path):
+            return _decoded(tail.entries[max(0, len(tail.entries) - limit) :])
         with self._opened(path) as lineage:
-            found = recent_items(lineage, limit, _limits_for(limit), plain_items_of, item_of)
-        return [item_of(entry) for entry in self._folded(path, limit, None)] if found is None else found
+            entries = recent_entries(lineage, limit, _NEAR)
+            self._tail = None if entries is None else _tail_at(lineage, entries, limit)
+        return _decoded(self._folded(path, limit, None) if entries is None else entries)
+
+    def _holds(self, tail: _Tail, path: Path) -> bool:
+        try:
+            status = self._ports.fs.status(path)
+        except OSError:
+            return False
+        return (status.identity, status.size) == (tail.identity, tail.end)
+
+    def _tail_of(self, writer: SharedWriter) -> _Tail | None:
+        """What is known of the newest entries by who holds the lock. Nothing is, until it says so anew."""
+        tail, self._tail = self._tail, None
+        return tail if tail is not None and (tail.identity, tail.end) == (writer.identity, writer.end) else None
+
+    def _read_tail(self, shared: _Shared) -> _Tail:
+        wanted = self._wanted
+        entries = self._entries(shared.path, wanted, shared.writer.end)
+        tail = _Tail(shared.writer.identity, shared.writer.end, *_measured(entries), is_whole=len(entries) < wanted)
+        if tail.size_bytes < _KEPT_BYTES:
+            self._wanted = min(2 * wanted, _KEPT_ITEMS)
+        return tail
 
     def _entries(self, path: Path, limit: int, size: int | None) -> list[Entry]:
         with self._opened(path, size) as lineage:
@@ -250,10 +284,10 @@ class ItemLog:
             try:
                 shared = self._share()
                 writer = shared.writer
-                with writer.held(max(0.0, deadline - time.monotonic())) as moved:
+                with writer.held(max(0.0, deadline - time.monotonic())):
                     entered = True
                     end = writer.end
-                    found = _carry_out(append, shared, moved)
+                    found = append(shared)
                     wrote = writer.end != end
                     self._note_whole(writer)
                 if wrote:
@@ -307,14 +341,23 @@ def _head_of(source: object) -> bytes:
     return source.read_at(0, min(_NEAR.first_chunk_bytes, source.size)) if isinstance(source, FileSource) else b""
 
 
-def _carry_out(append: Callable[[_Shared], T], shared: _Shared, moved: bool) -> T:
-    if moved:
-        shared.newest = None
-    try:
-        return append(shared)
-    except BaseException:
-        shared.newest = None
-        raise
+def _tail_at(lineage: Lineage, entries: Sequence[Entry], wanted: int) -> _Tail | None:
+    """What was read, to be kept; None if the file does not end in a whole line, or it is too much."""
+    first, end = lineage.opened[0], lineage.end
+    if first.file is None or end == 0 or end != first.source.size or first.source.read_at(end - 1, 1) != b"\n":
+        return None
+    tail = _Tail(first.file.identity, end, *_measured(entries), is_whole=len(entries) < wanted)
+    return tail if tail.size_bytes <= _KEPT_BYTES else None
+
+
+def _measured(entries: Sequence[Entry]) -> tuple[tuple[Entry, ...], int]:
+    return tuple(entries), sum(len(memoryview(entry)) for entry in entries)
+
+
+def _decoded(entries: Sequence[Entry]) -> list[Any]:
+    lines = [entry for entry in entries if not isinstance(entry, Raw | AgentLine)]
+    found = plain_items_of(lines) if lines and len(lines) == len(entries) else None
+    return [item_of(entry) for entry in entries] if found is None else found
 
 
 def _helps_to_try_again(error: Exception, shared: _Shared | None, tries: int) -> bool:
