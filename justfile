@@ -32,7 +32,7 @@ sdk *args:
 
 # Each sync of each workload taken out or delayed: a crash must tell
 mutants *args:
-    ROLLOUT_MUTANTS=1 .venv/bin/pytest -q -n auto -k needed {{args}} tests/test_log_crashes.py tests/storage/test_crashes.py
+    ROLLOUT_MUTANTS=1 .venv/bin/pytest -q -n auto -k needed {{args}} tests/test_log_crashes.py tests/test_repair_crashes.py tests/storage/test_crashes.py
 
 # Every figure, as a ratio against the plainest way to do the same; just bench write: of writing alone
 bench *args:

@@ -9,7 +9,8 @@ are not archived is the one that the thread goes on in. A new name is on the dis
 *Deleting* first takes every file aside (`.<name>.deleted`, oldest first), so that a fork that is made meanwhile finds
 nothing to refer to; looks once more whether one has just been made, and puts all back then; and removes what is aside,
 newest first. A crash leaves files aside. The next of these operations takes them back where something needs them:
-another file of the thread, or a fork. Else it completes the deletion. Nothing that is at work is disturbed by that: it
+another file of the thread, or a fork. Else it completes the deletion. What a crash has left of encrypting or decrypting
+goes then too: it may be the plain text of an encrypted file. Nothing that is at work is disturbed by that: it
 holds the locks.
 """
 
@@ -31,7 +32,7 @@ from rollout.storage.fs import FileSystem
 from rollout.storage.names import Names
 from rollout.storage.origin import Origin
 from rollout.storage.references import dependents
-from rollout.storage.writer import holder, make_dirs
+from rollout.storage.writer import REKEYED, holder, make_dirs
 
 ASIDE, HALF_MADE = ".deleted", ".new"
 _SHOWN = 3
@@ -200,12 +201,19 @@ class Keeper:
                 parts = ids.parse_file_name(inner) if kind == "file" and name.startswith(".") else None
                 if parts is not None and dot + ending == ASIDE:
                     asides.setdefault(parts.thread, []).append(folder / name)
+                elif parts is not None and dot + ending == REKEYED:
+                    self._remove_rekeyed(folder / name, folder / inner)
                 elif parts is not None and dot + ending == HALF_MADE:
                     with contextlib.suppress(RolloutError), self._locked([folder / name], "removed"):
                         self.fs.unlink(folder / name)
         for thread, hidden in asides.items():
             with contextlib.suppress(RolloutError), self._locked(hidden, "taken back"):
                 self._settle(thread, hidden)
+
+    def _remove_rekeyed(self, hidden: Path, file: Path) -> None:
+        """Whoever makes one holds the lock of the file that it is made of; of one that is gone nobody makes any."""
+        with contextlib.suppress(RolloutError), self._locked([file if self._is_there(file) else hidden], "removed"):
+            self.fs.unlink(hidden)
 
     def _settle(self, thread: str, hidden: Sequence[Path]) -> None:
         by_creation = sorted(hidden, key=lambda aside: aside.name)

@@ -39,6 +39,12 @@ DEVELOPER_OPENINGS = (
 )
 
 
+GONE: Object = {"type": "expired"}
+GONE_SAID: Object = {"type": "expired"}
+"""In the place of items whose time has come: what a user said, and any other. They count, and are not shown."""
+WAS_ITEMS = {"boundary": GONE_SAID, "agent": GONE, "contextual": GONE, "item": GONE}
+
+
 class Place(NamedTuple):
     """Where a line or record begins: in which file of the lineage (oldest is 0), and bytes from that file's start."""
 
@@ -88,6 +94,8 @@ class Record:
     @property
     def item(self) -> Object | None:
         """What it adds to the history, if anything."""
+        if self.was is not None:
+            return WAS_ITEMS.get(self.was)
         if self.kind == "response_item" and visible(self.payload):
             return dict(self.payload)
         if self.kind == "inter_agent_communication":
@@ -99,11 +107,22 @@ class Record:
         return None
 
     @property
+    def was(self) -> str | None:
+        """What it was that has expired: it goes on counting as that."""
+        return self.payload.get("was") if self.kind in ("response_item", "turn_context") and self.expired else None
+
+    @property
+    def expired(self) -> bool:
+        return isinstance(self.payload, Expired)
+
+    @property
     def contextual(self) -> bool:
-        return self.kind == "response_item" and contextual(self.payload)
+        return self.was == "contextual" or (self.kind == "response_item" and contextual(self.payload))
 
     @property
     def boundary(self) -> bool:
+        if self.was is not None:
+            return self.was in ("boundary", "agent")
         item = self.item
         return item is not None and (item["type"] == "agent_message" or is_user_text(item))
 
@@ -121,6 +140,7 @@ class Reference:
     """The whole answer."""
 
     history: list[Object]
+    origins: list[int]  # for each item the index of the record that said it, be it kept by an old compaction
     previous_model: str | None
     reference_context: Object | None
     reference_state: str
@@ -166,8 +186,10 @@ def fold(data: bytes, *, bases: Sequence[bytes] = (), missing_base: bool = False
         turn.stands = turn_stands(turn, records)
     state, context = find_reference(turns, standing)
     session = find_session(records, segment=len(bases))
+    history = fold_history(standing)
     return Reference(
-        history=fold_history(standing),
+        history=[entry.item for entry in history],
+        origins=[entry.said.index for entry in history],
         previous_model=find_previous_model(turns, standing),
         reference_context=context,
         reference_state=state,
@@ -292,7 +314,17 @@ def classify(value: Object) -> tuple[str, Any]:
     kind, payload = (value["type"], value["payload"]) if "payload" in value else ("response_item", value)
     if kind not in ENVELOPE_TYPES:
         return "other", payload
+    if kind == "event_msg" and isinstance(payload, dict) and payload.get("type") == "expired":
+        was = payload.get("was")
+        if was in list(WAS_ITEMS):
+            return "response_item", Expired(payload)
+        if was == "context":
+            return "turn_context", Expired(payload)
     return (kind if well_formed(kind, payload) else "malformed"), payload
+
+
+class Expired(dict[str, Any]):
+    """The payload of what is left of an item or a turn_context."""
 
 
 def well_formed(kind: str, payload: Any) -> bool:
@@ -484,44 +516,59 @@ def announces(record: Record) -> bool:
 # S3
 
 
-def fold_history(standing: list[Record]) -> list[Object]:
+class Entry(NamedTuple):
+    """An item of the history, the record that said it, and whether that record still stands for it alone."""
+
+    item: Object
+    said: Record
+    own: bool = True
+
+
+def fold_history(standing: list[Record]) -> list[Entry]:
     """The history; notes on each record how its item left it."""
-    history: list[tuple[Object, Record | None]] = []
+    history: list[Entry] = []
     for record in standing:
-        gone: list[tuple[Object, Record | None]] = []
+        gone: list[Entry] = []
         how = "replaced"
         if record.item is not None:
-            history.append((record.item, record))
+            history.append(Entry(record.item, record))
         elif record.compacts:
-            gone = history
-            history = [(item, None) for item in replacement([item for item, _ in history], record.payload)]
+            gone, history = history, replacement(history, record)
         elif record.event == "items_removed":
             how = "removed"
             kept = max(len(history) - record.payload["num_items"], 0)
             history, gone = history[:kept], history[kept:]
-        for _, origin in gone:
-            if origin is not None:
-                origin.out_by = (how, record)
-    return [item for item, _ in history]
+        for entry in gone:
+            if entry.own:
+                entry.said.out_by = (how, record)
+    return [entry for entry in history if entry.item is not GONE and entry.item is not GONE_SAID]
 
 
-def replacement(history: list[Object], payload: Object) -> list[Object]:
+def replacement(history: list[Entry], compaction: Record) -> list[Entry]:
+    payload = compaction.payload
     items = payload.get("replacement_history")
     if items is not None:
         # One malformed item costs that item, not the compaction.
-        return [item for item in items if is_item(item) and visible(item)]
-    kept: list[Object] = []
+        return [Entry(item, compaction, own=False) for item in items if is_item(item) and visible(item)]
+    kept: list[Entry] = []
     remaining = LEGACY_TOKENS
-    for item in reversed([item for item in history if is_user_text(item)]):
+    for item, said, _ in reversed(history):
         if remaining <= 0:
             break
+        if item is GONE_SAID:  # of no length any more
+            kept.append(Entry(item, said, own=False))
+        if item is GONE or item is GONE_SAID or not is_user_text(item):
+            continue
         has_parts = bool(item.get("content"))
         parts = texts(item) or ([""] if has_parts and isinstance(item["content"], list) else [])
         total = sum(len(part.encode()) for part in parts)
         cost = -(-total // 4)
-        kept.append(user_message(parts if cost <= remaining else cut_middle(parts, 4 * remaining)))
+        text = user_message(parts if cost <= remaining else cut_middle(parts, 4 * remaining))
+        kept.append(Entry(text, said, own=False))
         remaining -= cost
-    return [*reversed(kept), user_message([payload["message"] or "(no summary available)"])]
+    summary = user_message([payload["message"] or "(no summary available)"])
+    summary = GONE_SAID if payload.get("expired") is True else summary
+    return [*reversed(kept), Entry(summary, compaction, own=False)]
 
 
 def user_message(parts: list[str]) -> Object:
@@ -563,7 +610,8 @@ def find_previous_model(turns: list[Turn], standing: list[Record]) -> str | None
     for turn in reversed(turns):
         user, contexts, _ = of_turn(turn, standing)
         if user and contexts:
-            return str(contexts[0].payload["model"])
+            model = contexts[0].payload.get("model")
+            return None if model is None or contexts[0].expired else str(model)
     return None
 
 
@@ -576,6 +624,8 @@ def find_reference(turns: list[Turn], standing: list[Record]) -> tuple[str, Obje
         # In any turn, one without a user message and the tail behind a turn too.
         if cleared and (not contexts or contexts[-1].index < cleared[-1].index):
             return "cleared", None
+        if user and contexts and contexts[-1].expired:
+            return "cleared", None  # the model was told of it, and what it was told is gone
         if user and contexts:
             return "set", contexts[-1].payload
     return ("cleared" if any(record.turn is None for record in compactions) else "never"), None
@@ -690,4 +740,4 @@ def verdict(record: Record) -> tuple[str, Record | None]:
         return "rolled_back", record.undone_by
     if record.item is None:
         return "metadata", None
-    return record.out_by or ("visible", None)
+    return record.out_by or ("expired" if record.expired else "visible", None)

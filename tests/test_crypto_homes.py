@@ -242,7 +242,7 @@ def test_of_an_expired_turn_its_bounds_are_left_without_a_word() -> None:
         {"type": "task_complete", "turn_id": "t"},
         {"type": "thread_rolled_back", "num_turns": 2},
         {"type": "expired"},
-        {"type": "expired"},
+        {"type": "expired", "was": "boundary"},
     ]
 
 

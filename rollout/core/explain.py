@@ -11,18 +11,20 @@ from array import array
 from collections.abc import Iterator, Sequence
 
 from rollout.core.gather import SPOKEN, unpack
+from rollout.core.turns import EXPIRED as HAS_EXPIRED
 from rollout.core.turns import ITEM_KINDS, Kind, Mark, Span
 
 VISIBLE = "visible"
 REPLACED = "replaced"
 ROLLED_BACK = "rolled_back"
 REMOVED = "removed"
+EXPIRED = "expired"
 METADATA = "metadata"
 EVENT = "event"
 DAMAGED = "damaged"
 BLANK = "blank"
 
-_UNSEEN = (EVENT, METADATA, METADATA)  # by the code of a line, beyond those of items
+_UNSEEN = (EVENT, METADATA, METADATA, METADATA, EVENT)  # by the code of a line, beyond those of items
 _CONTEXT_KINDS = frozenset({Kind.CONTEXT, Kind.WORLD, Kind.COMPACTED})
 
 Place = tuple[int, int, int]
@@ -102,7 +104,7 @@ class Verdicts:
                 self._removals.append((count - taken, by))
         if self._compaction is not None:
             return REPLACED, self._compaction, tuple(removed)
-        return VISIBLE, None, tuple(removed)
+        return EXPIRED if mark.key == HAS_EXPIRED else VISIBLE, None, tuple(removed)
 
     def __len__(self) -> int:
         return self._count

@@ -19,7 +19,7 @@ from rollout.core.codec import text_of
 from rollout.core.context import is_contextual, texts_of
 from rollout.core.labels import label_of
 from rollout.core.plans import plan_of
-from rollout.core.turns import Kind, Mark
+from rollout.core.turns import EXPIRED, EXPIRED_KINDS, Kind, Mark
 from rollout.limits import DEFAULT, TURN_TEXT_CHARACTERS, Limits
 
 P = TypeVar("P")
@@ -42,6 +42,7 @@ _lifecycle = msgspec.json.Decoder(_Line[r.Lifecycle])
 _context = msgspec.json.Decoder(_Line[r.TurnContext])
 _compacted = msgspec.json.Decoder(_Line[r.Compacted])
 _count = msgspec.json.Decoder(_Line[r.Count])
+_expired = msgspec.json.Decoder(_Line[r.Expired])
 _world = msgspec.json.Decoder(_Line[_State])
 _token_count = msgspec.json.Decoder(_Line[r.TokenCount])
 _token_usage = msgspec.json.Decoder(_Line[r.TokenUsage])
@@ -49,9 +50,9 @@ _compacted_usage = msgspec.json.Decoder(_Line[_Usage])
 _stamp = msgspec.json.Decoder(r.Stamp)
 _payload = msgspec.json.Decoder(_Line[Raw])
 
-ITEM, SPOKEN, EVENT, METADATA, MUTE = range(5)
-"""What a traced line is: a visible item, one that an assistant says, an event, anything else that no model sees, and
-a session_meta, which shows nothing of its turn."""
+ITEM, SPOKEN, EVENT, METADATA, MUTE, METERED, METERED_EVENT = range(7)
+"""What a traced line is: a visible item, one that an assistant says, an event, anything else that no model sees, a
+session_meta, which shows nothing of its turn, and the two kinds that tell how much of its window the model had used."""
 PLAN = "plan"
 """The key of the mark of a plan; its text is the plan's."""
 _MOST = 1 << 62  # more turns or items than any log holds
@@ -93,11 +94,11 @@ class Gatherer:
         self._traced = False
         self._mute = (0, 0)
         """The newest mark's `seq`, and how many records older than it show nothing of their turn (a session_meta)."""
-        self.events = {*_LIFECYCLE, "token_count", "thread_rolled_back", "items_removed"}
+        self.events = {*_LIFECYCLE, "token_count", "thread_rolled_back", "items_removed", "expired"}
         if wants_turns:
             self.events.add("item_completed")
         """The events that may leave a mark or tell of tokens."""
-        self.loud_events: set[str | None] = {"token_count", "thread_rolled_back", "items_removed", None}
+        self.loud_events: set[str | None] = {"token_count", "thread_rolled_back", "items_removed", "expired", None}
         """Those that matter where only the history is asked for."""
         self.quiet = {"turn_context", "session_meta"}
         """The other records that do not matter there."""
@@ -256,8 +257,9 @@ class Gatherer:
 
     def run(self, offset: int, size: int) -> Mark:
         """The mark of the run of plain items that goes on with an item at `offset`."""
-        if self.marks and self.marks[-1].kind is Kind.ITEMS and self.marks[-1].segment == self.segment:
-            return self.marks[-1]
+        top = self.marks[-1] if self.marks else None
+        if top is not None and top.kind is Kind.ITEMS and top.key is None and top.segment == self.segment:
+            return top
         run = self._mark(Kind.ITEMS, offset, size)
         if self._holds():
             run.lines = []
@@ -289,6 +291,19 @@ class Gatherer:
         elif type == "items_removed":
             number = _count.decode(data).payload.num_items
             self._take_count(Kind.REMOVED, offset, data, number, "num_items")
+        elif type == "expired":
+            self._take_expired(data, offset)
+
+    def _take_expired(self, data: bytes, offset: int) -> None:
+        expired = _expired.decode(data).payload
+        was = text_of(expired.was)
+        kind = EXPIRED_KINDS.get(was or "")
+        if kind is Kind.BOUNDARY:
+            self._take_boundary(data, offset, key=EXPIRED)
+        elif kind is not None:
+            self._mark(kind, offset, len(data)).key = EXPIRED if kind is not Kind.CONTEXT else text_of(expired.turn_id)
+        if kind is not None:
+            self.marks[-1].number = int(was in {"agent", "item"})
 
     def _take_count(self, kind: Kind, offset: int, data: bytes, number: int | None, name: str) -> None:
         if number is None or number < 0:

@@ -30,6 +30,8 @@ class AgentLine(bytes):
     __slots__ = ()
 
 
+GONE = Raw(b"")
+"""In the place of an item that has expired while a history is made: it counts for what takes items out."""
 NO_SUMMARY = "(no summary available)"
 
 
@@ -177,13 +179,16 @@ def _has_content(item: Raw) -> bool:
 def compact_as_of_old(entries: Sequence[Entry | None], line: bytes) -> list[Entry | None]:
     """What a compaction without replacement_history leaves of the history before it (S3).
 
-    None stands for an item that is no user's message and whose bytes were not kept.
+    None stands for an item that is no user's message and whose bytes were not kept, GONE for a user's that has expired.
     """
     budget = LEGACY_COMPACTION_USER_TOKENS
     chosen: list[Entry | None] = []
     for entry in reversed(entries):
         if budget <= 0:
             break
+        if entry is GONE:
+            chosen.append(GONE)
+            continue
         texts = None if entry is None else user_texts(entry)
         if texts is None:
             continue
@@ -193,6 +198,7 @@ def compact_as_of_old(entries: Sequence[Entry | None], line: bytes) -> list[Entr
         chosen.append(plain_user_message(texts))
         budget -= tokens
     chosen.reverse()
-    message = text_of(msgspec.json.decode(line, type=_CompactedLine).payload.message)
-    chosen.append(plain_user_message([message or NO_SUMMARY]))
+    compacted = msgspec.json.decode(line, type=_CompactedLine).payload
+    has_expired = compacted.expired is not UNSET and bytes(compacted.expired) == b"true"
+    chosen.append(GONE if has_expired else plain_user_message([text_of(compacted.message) or NO_SUMMARY]))
     return chosen

@@ -42,7 +42,7 @@ def make_prompt(
     `images`: whether the model reads images. `truncation`: the most that one tool output may take (None: uncut).
     `fresh_context`: developer messages that stand in for the program's old ones (given after a compaction).
     """
-    sendable = (found for item in history if (found := _unwrap(item)) is not None)
+    sendable = (found for item in history if (found := unwrap_item(item)) is not None)
     items = [_strip(item) for item in sendable if item.get("type") not in HIDDEN_ITEM_TYPES]
     items = _pair(items)
     if fresh_context is not None:
@@ -54,7 +54,7 @@ def make_prompt(
     return items
 
 
-def _unwrap(item: Item) -> Item | None:
+def unwrap_item(item: Item) -> Item | None:
     """What a `session_item` holds, if it is a message or an item; None if it is not."""
     if item.get("type") != SESSION_ITEM:
         return item

@@ -18,6 +18,7 @@ from rollout.core import codec, lines
 from rollout.core import records as r
 from rollout.core.history import Entry, agent_item, replacement_entries
 from rollout.core.reconstruct import Segment
+from rollout.core.turns import EXPIRED_KINDS, ITEM_KINDS
 from rollout.limits import DEFAULT, Limits
 
 T = TypeVar("T")
@@ -36,12 +37,17 @@ class _Counted(msgspec.Struct, frozen=True, gc=False):
     payload: r.Count
 
 
+class _Expiry(msgspec.Struct, frozen=True, gc=False):
+    payload: r.Expired
+
+
 class _Compaction(msgspec.Struct, frozen=True, gc=False):
     payload: r.Compacted
 
 
 _counted = msgspec.json.Decoder(_Counted)
 _compaction = msgspec.json.Decoder(_Compaction)
+_expired = msgspec.json.Decoder(_Expiry)
 
 
 def recent_entries(segments: Iterable[Segment], count: int | None, limits: Limits = DEFAULT) -> list[Entry] | None:
@@ -107,6 +113,8 @@ def _take_records(line: bytes, depth: int, found: list[T], removed: int, of_entr
                 raise _Complete
         elif envelope.type == "event_msg":
             removed += _removed_by(data, envelope.payload)
+            if removed and _was_item(data, envelope.payload):
+                removed -= 1
         elif (entry := _entry(data, envelope)) is not None:
             if removed:
                 removed -= 1
@@ -126,6 +134,13 @@ def _removed_by(data: bytes, head: r.Head | UnsetType | None) -> int:
     if head.type == "thread_rolled_back" and (counted.num_turns or 0) > 0:
         raise _Unknown
     return max(0, counted.num_items or 0) if head.type == "items_removed" else 0
+
+
+def _was_item(data: bytes, head: r.Head | UnsetType | None) -> bool:
+    """Whether an event is all that is left of an item: it is not shown, but counts as one."""
+    if not isinstance(head, r.Head) or head.type != "expired":
+        return False
+    return EXPIRED_KINDS.get(codec.text_of(_expired.decode(data).payload.was) or "") in ITEM_KINDS
 
 
 def _base(data: bytes) -> list[Entry] | None:

@@ -15,6 +15,7 @@ from msgspec import Raw
 
 from rollout.core import codec
 from rollout.core.history import (
+    GONE,
     AgentLine,
     Entry,
     compact_as_of_old,
@@ -23,7 +24,7 @@ from rollout.core.history import (
     replacement_entries,
     user_texts,
 )
-from rollout.core.turns import ITEM_KINDS, Kind, Mark, Span
+from rollout.core.turns import EXPIRED, ITEM_KINDS, Kind, Mark, Span
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -62,6 +63,8 @@ class Settlement:
         self.has_old_compaction = False
         """One of the old kind stands, newer than the base."""
         self.model: str | None = None
+        self.knows_model = False
+        """It is found; None then says that it has expired."""
         self.world_open = True
         """Older records may be part of the world state."""
         self._reference: Mark | Cleared | None = None
@@ -71,12 +74,12 @@ class Settlement:
     @property
     def knows_settings(self) -> bool:
         """Nothing older changes the previous model or the reference context."""
-        return self.model is not None and self._reference is not None
+        return self.knows_model and self._reference is not None
 
     @property
     def is_complete(self) -> bool:
         """Nothing older changes the history, the previous model or the reference context."""
-        return self.base is not None and (self.knows_settings or (self.model is not None and self.has_old_compaction))
+        return self.base is not None and (self.knows_settings or (self.knows_model and self.has_old_compaction))
 
     def add(self, marks: Sequence[Mark]) -> None:
         """One folded stretch, older than all before; its marks oldest first."""
@@ -114,7 +117,9 @@ class Settlement:
     def _keep_texts_only(self, mark: Mark) -> None:
         """An old compaction keeps the users' texts alone: the bytes of everything else can go."""
         mark.lines = None
-        if mark.kind is Kind.BOUNDARY and mark.key != "agent":
+        if mark.kind is Kind.BOUNDARY and mark.key == EXPIRED and not mark.number:
+            return
+        if mark.kind is Kind.BOUNDARY and mark.key not in {"agent", EXPIRED}:
             texts = user_texts(mark.data or self._fetch(mark))
             mark.data = None if texts is None else bytes(plain_user_message(texts))
             mark.key = "texts"
@@ -141,13 +146,14 @@ class Settlement:
             if mark.kind is Kind.CONTEXT and span is not None and span.fits(mark.key)
         ]
         compacted = max((i for i, mark in enumerate(standing) if mark.kind is Kind.COMPACTED), default=-1)
-        if self.model is None and is_user_turn and contexts:
-            self.model = standing[contexts[0]].text
+        if not self.knows_model and is_user_turn and contexts:
+            self.model, self.knows_model = standing[contexts[0]].text, True
         if self._reference is None:
             if compacted > (contexts[-1] if contexts else -1):
                 self._reference = Cleared()
             elif is_user_turn and contexts:
-                self._reference = standing[contexts[-1]]
+                last = standing[contexts[-1]]
+                self._reference = Cleared() if last.text is None else last
 
     def _add_world(self, marks: Sequence[Mark]) -> None:
         for mark in reversed(marks):
@@ -188,11 +194,13 @@ class Settlement:
                 del entries[max(0, len(entries) - mark.number) :]
             else:
                 entries += self._entries_of(mark)
-        return [entry for entry in entries if entry is not None]
+        return [entry for entry in entries if entry is not None and entry is not GONE]
 
     def _entries_of(self, mark: Mark) -> Sequence[Entry | None]:
         if mark.lines is not None:
             return mark.lines[::-1]
+        if mark.key == EXPIRED:
+            return [GONE]
         if mark.key == "dropped":
             return [None] * max(1, mark.number)
         if mark.key == "texts":

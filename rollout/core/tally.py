@@ -17,7 +17,7 @@ from rollout.core.context import is_contextual, texts_of
 from rollout.core.gather import SPOKEN, unpack
 from rollout.core.history import raw_item, replacement_entries
 from rollout.core.settle import Settlement
-from rollout.core.turns import ITEM_KINDS, Kind, Mark, Span
+from rollout.core.turns import EXPIRED, ITEM_KINDS, Kind, Mark, Span
 from rollout.core.views import turn_stands
 
 IMAGE = "[image]"
@@ -30,7 +30,7 @@ class Tally:
         self.turns = 0
         """Those that stand."""
         self.first: Mark | None = None
-        """The first boundary of the log, standing or not; where there is none, the first announced message."""
+        """The first boundary of the log that has a text yet, standing or not; else the first announced message."""
         self.damaged: set[int] = set()
         """Damaged lines of the file itself, by the line ends behind them."""
         self._messages = self._removed = 0
@@ -53,7 +53,7 @@ class Tally:
         for mark in reversed(marks):
             if mark.kind is Kind.OTHER and mark.key == "damaged" and mark.segment == 0:
                 self.damaged.add(mark.newlines)
-            elif mark.kind is Kind.BOUNDARY or (
+            elif (mark.kind is Kind.BOUNDARY and mark.key != EXPIRED) or (
                 mark.kind is Kind.ANNOUNCED and (self.first is None or self.first.kind is Kind.ANNOUNCED)
             ):
                 self.first = mark
@@ -92,7 +92,7 @@ class Tally:
             elif mark.refs is not None:
                 self._count_run(mark.refs)
             elif mark.kind in ITEM_KINDS:
-                is_users = mark.kind is Kind.BOUNDARY and mark.key != "agent" and not mark.number
+                is_users = mark.kind is Kind.BOUNDARY and mark.key is None and not mark.number
                 self._count_item(is_users)
 
     def _count_run(self, refs: Sequence[int]) -> None:

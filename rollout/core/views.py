@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from rollout.core.gather import MUTE, PLAN, unpack
 from rollout.core.history import AgentLine, Entry, History, plain_items
 from rollout.core.labels import Label
-from rollout.core.turns import ITEM_KINDS, Kind, Mark, Span
+from rollout.core.turns import EXPIRED, ITEM_KINDS, Kind, Mark, Span
 
 Fetch = Callable[[int, int, int], bytes]
 """Bytes of a segment: (segment, offset, size)."""
@@ -76,7 +76,7 @@ def _shows(mark: Mark) -> bool:
 
 
 def _see_turn(span: Span, marks: Sequence[Mark]) -> SeenTurn:
-    items = [mark for mark in marks if mark.stands and mark.kind in ITEM_KINDS]
+    items = [mark for mark in marks if mark.stands and mark.kind in ITEM_KINDS and mark.key != EXPIRED]
     stands = turn_stands(marks)
     user = next((m for m in marks if m.kind is Kind.BOUNDARY and (m.stands or not stands)), None)
     contexts = [m for m in marks if m.kind is Kind.CONTEXT and span.fits(m.key) and (m.stands or not stands)]

@@ -13,9 +13,9 @@ it names the end, and that is authenticated), that the file is an older state of
 cut off stand again in the place of those that got their numbers later, or that a plain rollout stands in its place.
 What stays readable: ids, times, types, lengths, labels (session_id and tags), and the names in session_index.jsonl.
 
-A line can tell when it expires (`expires`, authenticated as well). From then on it reads as an event without effect;
-events that bound turns or take something back keep that and lose their words. The state is that of the log so left:
-where a rollback outlives the message that it took back, what followed that message may be seen until it expires too.
+A line can tell when it expires (`expires`, authenticated as well). From then on it reads as what is left of it (see
+`core.expiry`): its words are gone, and it goes on counting as the message, the turn's bound or the compaction that it
+was. A session_meta does not expire: it has no word of the conversation, and the file cannot be read without it.
 
 The opened line is never longer than the encrypted one: with spaces behind it, it stands in the same place. Ids of keys
 are padded too, so that a line can be encrypted anew in its place. The base64 has no unused bits.
@@ -33,6 +33,7 @@ import msgspec
 from msgspec import Raw
 
 from rollout.core import codec
+from rollout.core.expiry import left_of
 from rollout.errors import RecordError, WriteError
 from rollout.limits import DEFAULT
 from rollout.storage.cipher import ID_CHARACTERS, NONCE_BYTES, TAG_BYTES, Cipher
@@ -43,26 +44,14 @@ _DATA = b',"data":"'
 _CLOSE = b'"}}'
 _HEAD_SIGNS = (b'"encrypted":{"', b'{"v":1,"key":"', _DATA)
 _PAYLOAD = b'"payload":{'
-_EXPIRED = b'{"type":"expired"}'
+_TYPE = b',"type":'
 _READABLE = ("id", "timestamp", "history_base")
-_LASTING = frozenset(
-    {
-        *("task_started", "turn_started", "task_complete", "turn_complete", "turn_aborted"),
-        *("thread_rolled_back", "items_removed", "context_compacted"),
-    }
-)
-"""Events of which something is left when they have expired: what stays needs them."""
-_LASTING_KEYS = ("type", "turn_id", "num_turns", "num_items", "reason")
 _ORDINAL = re.compile(rb'\{(?:"timestamp":"[^"\\]*",)?"ordinal":(\d+),')
-_EXPIRES = re.compile(rb'"expires":"([0-9TZ:.-]+)","type":"[^"\\]*","payload":\Z')
+_EXPIRES = re.compile(rb'"expires":"([0-9TZ:.-]+)","type":(?!"session_meta")"[^"\\]*","payload":\Z')
 _EXPIRES_SIGN = b'"expires":"'
 _PLAIN_TEXT = re.compile(rb'"[^"\\]*"')
 _raw_keys = msgspec.json.Decoder(dict[str, Raw])
 _encode = msgspec.json.encode
-
-
-class _Kind(msgspec.Struct):
-    type: str = ""
 
 
 class _Inner(msgspec.Struct, forbid_unknown_fields=True):
@@ -81,7 +70,6 @@ class _Line(msgspec.Struct):
     payload: _Payload
 
 
-_kind = msgspec.json.Decoder(_Kind)
 _shape = msgspec.json.Decoder(_Line)
 
 
@@ -144,15 +132,15 @@ def text_of(line: bytes, parts: Parts, cipher: Cipher, thread: str) -> bytes | N
 def open_line(line: bytes, parts: Parts, cipher: Cipher, thread: str, now: str) -> bytes | None:
     """The plain line, as long as the encrypted one; None if that does not belong there. KeyError without the key.
 
-    Of one that has expired at the time `now` no word is left: it is an event without effect, or a bare turn's bound.
+    Of one that has expired at the time `now` no word is left.
     """
     text = text_of(line, parts, cipher, thread)
     if text is None:
         return None
     rest = line[parts.end + len(_CLOSE) :]
     if is_expired(line, parts, now):
-        head = line[: line.rindex(b',"type":', 0, parts.at)]
-        plain = head + b',"type":"event_msg","payload":' + _left_of(text) + rest
+        at, type = _type_of(line, parts)
+        plain = line[:at] + _TYPE + b',"payload":'.join(left_of(type, text)) + rest
     elif line.endswith(_PAYLOAD, 0, parts.at):
         plain = line[: parts.at - 1] + text.rstrip(b" ") + rest
     else:
@@ -199,6 +187,7 @@ def encrypt_line(
         expires = Raw(_encode(iso(now + cipher.ttl_s)))
     if expires is not None:
         head["expires"] = expires  # right before the type: there it is looked for
+        payload = Raw(bytes(payload).ljust(len(left_of(bytes(type), bytes(payload))[1])))  # so that `blank` has room
     begin = b"{" + b",".join(_pairs(head)) + b',"type":' + bytes(type) + b',"payload":{'
     text = bytes(payload)
     if is_first:
@@ -258,14 +247,15 @@ def blank(line: bytes, parts: Parts, cipher: Cipher, thread: str) -> bytes | Non
     text = text_of(line, parts, cipher, thread)
     if text is None:
         return None
+    at, type = _type_of(line, parts)
+    type, left = left_of(type, text)
     found = _EXPIRES.search(line, 0, parts.at - 1)  # one that has gone does not expire again
-    at = line.rindex(b',"type":', 0, parts.at) if found is None else found.start() - 1
-    begin = line[:at] + b',"type":"event_msg",'
+    begin = line[: at if found is None else found.start() - 1] + _TYPE + type + b","
     after = _PAYLOAD + _OPEN + (cipher.current.encode() + b'"').ljust(ID_CHARACTERS + 1) + _DATA
     room = len(line) - len(begin) - len(after) - (len(line) - parts.end)
     begin += b" " * (room % 4) + after
-    text = _left_of(text).ljust(room // 4 * 3 - NONCE_BYTES - TAG_BYTES)
-    return _encrypted(begin, text, line[parts.end :], cipher, thread)
+    left = left.ljust(room // 4 * 3 - NONCE_BYTES - TAG_BYTES)
+    return _encrypted(begin, left, line[parts.end :], cipher, thread)
 
 
 def iso(unix_seconds: float) -> str:
@@ -324,12 +314,7 @@ def _divide(payload: Raw) -> tuple[bytes, bytes]:
     return b",".join(said) + b",", b",".join(_pairs(keys)) + b"}"
 
 
-def _left_of(text: bytes) -> bytes:
-    """The payload of the event that an expired payload becomes: no longer, and without a word of it."""
-    try:
-        if _kind.decode(text).type in _LASTING:
-            keys = _raw_keys.decode(text)
-            return b"{" + b",".join(_pairs({key: keys[key] for key in _LASTING_KEYS if key in keys})) + b"}"
-    except msgspec.DecodeError:
-        pass
-    return _EXPIRED
+def _type_of(line: bytes, parts: Parts) -> tuple[int, bytes]:
+    """Where the type of an encrypted line stands, and its JSON."""
+    at = line.rindex(_TYPE, 0, parts.at)
+    return at, line[at + len(_TYPE) : parts.at - len(_PAYLOAD) - 1]

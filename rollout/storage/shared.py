@@ -18,7 +18,7 @@ from rollout.storage.decrypting import DecryptingSource, is_encrypted
 from rollout.storage.encrypted import Scribe
 from rollout.storage.fs import AnyPath, AppendFile, FileSystem
 from rollout.storage.source import FileSource
-from rollout.storage.writer import Durability, Writer, closing_on_error, explained, make_dirs
+from rollout.storage.writer import Durability, Writer, closing_on_error, explained, make_dirs, remove_rekeyed
 
 _CHUNK_BYTES = 8 * KIB
 """Read at a time where the end is looked at, which is done whenever another one has written: mostly one line."""
@@ -118,6 +118,8 @@ class SharedWriter(Writer):
         if self._file.size() == self._end:
             return False
         self._scribe = None
+        if self._end == 0:
+            remove_rekeyed(self._fs, self.path)
         plan = recovery.inspect(self._file, self._holds_record, chunk_bytes=_CHUNK_BYTES)
         kept = recovery.apply(self._fs, self._file, self.path, plan)
         with self._changed:

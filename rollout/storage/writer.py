@@ -36,6 +36,22 @@ class Durability(enum.Enum):
     """When the operating system likes."""
 
 
+REKEYED = ".rekeyed"
+"""How the hidden file ends that a rollout is encrypted or decrypted into, beside the old one: `.<name>.rekeyed`."""
+
+
+def rekeyed_beside(path: AnyPath) -> str:
+    """The path of that file."""
+    folder, name = os.path.split(os.fspath(path))
+    return os.path.join(folder, f".{name}{REKEYED}")
+
+
+def remove_rekeyed(fs: FileSystem, path: AnyPath) -> None:
+    """What a crash has left of it, under the lock of the rollout: it may be the plain text of an encrypted one."""
+    with contextlib.suppress(FileNotFoundError):
+        fs.unlink(rekeyed_beside(path))
+
+
 def make_dirs(fs: FileSystem, path: AnyPath, *, root: AnyPath | None = None) -> list[str]:
     """Makes the directory `path` and those above it; the directories to sync, innermost first, for it to be durable.
 
@@ -142,6 +158,7 @@ class Writer:
         with closing_on_error(file):
             with explained(name):
                 file.lock(held_by)
+                remove_rekeyed(fs, name)
                 dirs = make_dirs(fs, os.path.dirname(name) or ".", root=root)
                 plan = recovery.inspect(file, holds_record)
                 kept = recovery.apply(fs, file, name, plan)

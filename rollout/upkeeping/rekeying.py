@@ -3,8 +3,9 @@
 It is about one file: its bases are files of their own. In an encrypted one every line keeps its place, whichever of
 these is done, so forks that refer to it go on finding what they found. A plain one grows, so it is encrypted only if
 nothing refers to it. The new file is on the disk, and proven to say the same as the old one, before it takes its place;
-a crash leaves the one or the other. The bytes of the old one are given back to the file system, not scrubbed off the
-disk, and of backups nothing is known here.
+a crash leaves the one or the other, and perhaps a hidden part of the new one, which goes when the file is next opened
+for append or the home is next tidied (see `keeping`): it may be plain text. The bytes of the old one are given back to
+the file system, not scrubbed off the disk, and of backups nothing is known here.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from rollout.storage.encrypted import Scribe, blank, is_expired, parts_of, renew
 from rollout.storage.fs import AppendFile, FileSystem
 from rollout.storage.origin import Origin
 from rollout.storage.source import Opened, open_path
+from rollout.storage.writer import rekeyed_beside, remove_rekeyed
 from rollout.upkeeping import repair
 from rollout.upkeeping.replacing import Users
 from rollout.upkeeping.rewriting import Through, fingerprint, locked, unlink, write
@@ -146,9 +148,9 @@ def _encrypted(opened: Opened, cipher: Cipher, path: Path) -> Iterator[bytes]:
 
 
 def _exchange(file: AppendFile, origin: Origin, path: Path, pieces: Iterable[bytes], *, keeps_places: bool) -> None:
-    fs, new = origin.fs, path.with_name(f".{path.name}.rekeyed")
+    fs, new = origin.fs, Path(rekeyed_beside(path))
     before, size = fs.status(path).mtime_ns, file.size()
-    unlink(fs, new)  # of one that a crash cut short
+    remove_rekeyed(fs, path)  # of one that a crash cut short
     try:
         write(fs, new, pieces, mtime_ns=before)
         changed = _differences(origin, Through(None, path, origin.home, fs=fs, at=new), keeps_places)

@@ -193,7 +193,7 @@ def _causes_of_line(line: bytes, n: int, offset: int, found: list[tuple[int, str
 def _cause(piece: bytes, status: str) -> str:
     if status in {explain.DAMAGED, explain.BLANK}:
         return status
-    if status == explain.EVENT:
+    if status in {explain.EVENT, explain.EXPIRED}:
         return "events"
     kind = _kind(piece)
     if kind == "compacted":
