@@ -19,8 +19,8 @@ class Explained(msgspec.Struct, frozen=True, gc=False):
     """One line (a line that holds several records gives several of these).
 
     `status` is one of visible, replaced (by the compaction in line `by`), rolled_back (by the marker in line `by`),
-    removed (by the items_removed in line `by`), metadata, event, damaged (`reason`), blank. `inherited` is the thread
-    id of the base that the line lies in, None for the file's own lines; `path` is the file that it lies in.
+    removed (by the items_removed in line `by`), expired, metadata, event, damaged (`reason`), blank. `inherited` is the
+    thread id of the base that the line lies in, None for the file's own lines; `path` is the file that it lies in.
     """
 
     line: int
@@ -49,7 +49,7 @@ class Explanation:
                 progress=progress,
             ).run()
             self._segments = [(segment.thread, segment.path) for segment in lineage.segments]
-            self._hidden = _hidden_lines(lineage)
+            self._hidden = [] if origin.size is not None else _hidden_lines(lineage)
             self.damage = tuple(lineage.damage())
             """What is wrong with the files themselves: missing bases, sealed frames."""
         self._counts = answer.line_counts

@@ -19,6 +19,7 @@ from rollout.core.labels import UNLABELLED, Label
 from rollout.core.reconstruct import Reconstruction
 from rollout.encoding import AnyItem, Part
 from rollout.errors import Closed, NotFound, Poisoned, RolloutError, UsageError, WriteError
+from rollout.moments import At, extent_at
 from rollout.places import new_path, origin_of
 from rollout.recorder import Ports, Recorder
 from rollout.state import State
@@ -42,10 +43,6 @@ _OWN_KEYS = frozenset(
         *("timestamp", "history_base", "context_window"),
     }
 )
-
-
-class Ordinal(int):
-    """A number of a line, as `fork(at=…)` takes it (a plain int is a byte offset there)."""
 
 
 class Rollout:
@@ -211,7 +208,7 @@ class Rollout:
 
     def fork(
         self,
-        at: str | int | None = None,
+        at: At | None = None,
         *,
         copy: bool = False,
         before: bool = False,
@@ -221,8 +218,8 @@ class Rollout:
         """A new thread that goes on from here, or from `at`; open for writing.
 
         `at` is a turn's id (as that turn ended; as it began, with `before`), the byte offset behind a line of this
-        file, or an `Ordinal` (behind that line). The fork refers to the file that the point is in, which cannot be
-        deleted then; with `copy` it holds the lines itself. Its label is this log's, with what is said in it.
+        file, a `Line` of it or an `Ordinal` (behind that line). The fork refers to the file that the point is in, which
+        cannot be deleted then; with `copy` it holds the lines itself. Its label is this log's, with what is said in it.
         NotFound, UsageError, WriteError.
         """
         label = labelling.in_force(self.label).around(labels.label(session_id, tags))
@@ -279,7 +276,7 @@ class Rollout:
                 self._ports.fs.unlink(child.path)
                 raise
 
-    def _point(self, at: str | int | None, before: bool) -> tuple[Point, Ending | None]:
+    def _point(self, at: At | None, before: bool) -> tuple[Point, Ending | None]:
         """Where to fork, and how the log ends there if that is known."""
         fs = self._ports.fs
         if before and not isinstance(at, str):
@@ -292,27 +289,10 @@ class Rollout:
                 return Point(self.path, recorder.writer.end), Ending(left_open, recorder.ordinal)
         if at is None:
             return forks.newest_point(self.path, fs), None
-        if isinstance(at, bool) or not isinstance(at, int | str):
-            raise UsageError(f"{at!r} is no point of a log", remedy="give a turn id, a byte offset or an Ordinal")
-        if isinstance(at, str):
-            return self._point_of_turn(at, before), None
-        if isinstance(at, Ordinal):
-            with self._origin(self.path, self.end).opened() as lineage:
-                return forks.point_at_ordinal(lineage, at), None
-        return forks.point_at_offset(self.path, fs, at, self.end), None
-
-    def _point_of_turn(self, turn_id: str, before: bool) -> Point:
-        turns = self.resume_state().all_turns
-        found = [i for i, turn in enumerate(turns) if turn.id == turn_id]
-        if not found:
-            raise NotFound(f"there is no turn {turn_id}", path=self.path, remedy="see `turns` of its state")
-        places = [(turn.path or "", turn.offset) for turn in turns]
-        i = found[-1]
-        if before:
-            path, offset = places[i]
-            return forks.point_at_offset(Path(path), self._ports.fs, offset, offset)
-        with self._origin(self.path, self.end).opened() as lineage:
-            return forks.point_behind_turn(lineage, places[i], places[i + 1] if i + 1 < len(turns) else None)
+        origin = self._origin(self.path, self.end)
+        with origin.opened() as lineage:
+            segments = list(lineage)
+            return forks.point_of(segments, extent_at(origin, segments, at, before=before)), None
 
     def _meta(self, thread: str, created: float, more: Mapping[str, Any], drop: str = "") -> Part:
         """The session_meta of a fork: what the source's says, but for what is the fork's own."""

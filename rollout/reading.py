@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from rollout.core.reconstruct import Reconstruction
 from rollout.explanation import Explanation
 from rollout.limits import DEFAULT, Limits
+from rollout.moments import At, origin_at
 from rollout.record import Record, read_records
 from rollout.report import Report, examine
 from rollout.state import State, Turn, read_turns
@@ -29,13 +30,17 @@ Progress = Callable[[int, int], None]
 def reconstruct(
     source: AnySource,
     *,
+    at: At | None = None,
     home: Home = None,
     limits: Limits = DEFAULT,
     cipher: Cipher | None = None,
     progress: Progress | None = None,
 ) -> State:
-    """The state to go on from (S1 to S5), read newest line first and no further than the answer needs."""
-    origin = find(source, home, limits, cipher)
+    """The state to go on from (S1 to S5), read newest line first and no further than the answer needs.
+
+    `at`: as it was then, by a turn (as it ended), a `Line`, an `Ordinal` or a byte offset.
+    """
+    origin = origin_at(find(source, home, limits, cipher), at, progress)
     with origin.opened() as lineage:
         answer = Reconstruction(lineage, limits=limits, progress=progress).run()
         damage = [*answer.damage, *lineage.damage()]
@@ -45,13 +50,17 @@ def reconstruct(
 def turns(
     source: AnySource,
     *,
+    at: At | None = None,
     home: Home = None,
     limits: Limits = DEFAULT,
     cipher: Cipher | None = None,
     progress: Progress | None = None,
 ) -> tuple[Turn, ...]:
-    """All turns (S1), oldest first, those that were rolled back too: without a state. Reads everything."""
-    return read_turns(find(source, home, limits, cipher), progress)
+    """All turns (S1), oldest first, those that were rolled back too: without a state. Reads everything.
+
+    `at` is that of `reconstruct`.
+    """
+    return read_turns(origin_at(find(source, home, limits, cipher), at, progress), progress)
 
 
 def records(
@@ -66,13 +75,17 @@ def records(
 def explain(
     source: AnySource,
     *,
+    at: At | None = None,
     home: Home = None,
     limits: Limits = DEFAULT,
     cipher: Cipher | None = None,
     progress: Progress | None = None,
 ) -> Explanation:
-    """For each line of the file and its bases, whether the model sees it, and why not. Reads everything."""
-    return Explanation(find(source, home, limits, cipher), progress)
+    """For each line of the file and its bases, whether the model sees it, and why not. Reads everything.
+
+    `at` is that of `reconstruct`.
+    """
+    return Explanation(origin_at(find(source, home, limits, cipher), at, progress), progress)
 
 
 def verify(

@@ -92,6 +92,16 @@ class State:
         return f"<State of {where}: {len(self.history)} items, model {self.previous_model}>"
 
     @property
+    def origin(self) -> Origin:
+        """The bytes that this is the state of, to be opened again."""
+        return self._origin
+
+    @property
+    def end(self) -> int:
+        """So many bytes of the file (text bytes of a sealed one) count: up to the moment that this is the state of."""
+        return self._origin.size or 0
+
+    @property
     def reference_context(self) -> dict[str, Any] | None:
         """The payload of the turn_context that the model was last told of (S4); None if never set or cleared."""
         return self.reference.context if isinstance(self.reference, Baseline) else None
@@ -100,7 +110,8 @@ class State:
     def _head(self) -> tuple[dict[str, Any] | None, str | None]:
         with self._origin.opened() as lineage:
             first = lineage.opened[0]
-            return first.session, first.thread
+            session = first.session  # what looks for it knows where it begins
+            return session if (first.meta_offset or 0) < lineage.end else None, first.thread
 
     @property
     def session(self) -> dict[str, Any] | None:

@@ -15,12 +15,14 @@ from typing import Any, Literal, TypeAlias, Unpack
 
 from rollout import encoding, labelling
 from rollout.catalog import abbreviation, listing, sessions
+from rollout.catalog.doctor import Diagnosis, diagnose
 from rollout.catalog.index import IndexStatus
 from rollout.catalog.listing import Page
 from rollout.catalog.row import Row, Sort
 from rollout.catalog.search import Hits, search_home
 from rollout.catalog.selection import Filters, Selection
 from rollout.catalog.sessions import Transcript
+from rollout.catalog.stats import Stats, count_stats
 from rollout.catalog.tree import Node, grow_tree
 from rollout.catalog.upkeep import refresh_index, status_of_index
 from rollout.core import labels
@@ -332,6 +334,21 @@ class Store:
     def index_status(self) -> IndexStatus:
         """How much of the home the index knows; no rollout is opened."""
         return status_of_index(self.home, self._ports.fs)
+
+    def doctor(self, *, progress: listing.Progress | None = None) -> Diagnosis:
+        """What is wrong in this home, and for each thing the command that helps; nothing is changed.
+
+        `progress(bytes_done, bytes_total)` of what the index does not know yet. See `rollout.catalog.findings`.
+        """
+        return diagnose(self.home, self._ports.fs, self._ports.clock, progress)
+
+    def stats(self, *, progress: Progress | None = None, **filters: Unpack[Filters]) -> Stats:
+        """What the sessions of this home have spent, by day, model and project, and what is in context now.
+
+        The filters choose threads as in `list`, but archived ones, subagents and forks count unless turned off, and
+        `model`, `since` and `until` choose what was spent by that model, on those days (UTC). UsageError.
+        """
+        return count_stats(self.home, self._ports.fs, filters, progress)
 
     def list_sessions(
         self,

@@ -80,6 +80,7 @@ PUBLIC_MODULES = {
     "rollout.testing",
     "rollout.integrations",
     "rollout.integrations.mcp",
+    "rollout.integrations.responses",
 }
 
 

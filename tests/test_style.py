@@ -17,7 +17,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("rollout", "cli", "tests", "bench", "examples")
 MODULE_LINES = 400
-LONGER_MODULES = {"tests/reference.py": 700}  # the rules in one piece, to be read beside their text
+LONGER_MODULES = {"tests/reference.py": 750}  # the rules in one piece, to be read beside their text
 FUNCTION_LINES = 70
 
 FILES = {str(path.relative_to(ROOT)): path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))}

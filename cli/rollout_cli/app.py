@@ -23,12 +23,20 @@ COMPLETION_VARIABLE = "_ROLLOUT_COMPLETE"
 """Set by the shell's completion function to `complete_<shell>`: then the arguments are words to be completed."""
 COMMANDS = {  # in the order of --help: the module in `commands` that has the function, and what it is listed under
     **dict.fromkeys(("reconstruct", "history", "turns", "explain", "verify", "repair"), ("reading", "Read a session")),
+    "replay": ("replaying", "Read a session"),
+    "show": ("showing", "Read a session"),
+    "export": ("exporting", "Read a session"),
+    "diff": ("comparing", "Read a session"),
+    "tail": ("tailing", "Read a session"),
     **dict.fromkeys(("ls", "tree", "search"), ("finding", "Find sessions")),
     "index": ("indexing", "Find sessions"),
+    "stats": ("showing", "Find sessions"),
     **dict.fromkeys(("name", "archive", "unarchive", "rm"), ("keeping", "Keep them")),
     **dict.fromkeys(("seal", "unseal"), ("sealing", "Keep them")),
     **dict.fromkeys(("du", "vacuum"), ("room", "Keep them")),
+    "doctor": ("health", "Keep them"),
     **dict.fromkeys(("sessions", "read", "mcp"), ("context", "For agents")),
+    "serve": ("serving", "For agents"),
     "completion": ("shell", "For the shell"),
 }
 
@@ -38,7 +46,7 @@ def make_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
     app = typer.Typer(
         name="rollout",
         help="Read and keep the session logs of coding agents: what the model sees, and why.",
-        epilog="Exit codes: 0 fine, 1 damage found (verify, repair), 2 wrong usage, 3 could not read or write.",
+        epilog="Exit codes: 0 fine, 1 damage found (verify, repair, doctor), 2 wrong usage, 3 could not read or write.",
         add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},

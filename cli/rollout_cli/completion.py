@@ -8,13 +8,14 @@ Where there is no candidate, shells complete file names.
 
 from __future__ import annotations
 
+import itertools
 import re
 import shutil
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rollout_cli.failures import FINE
-from rollout_cli.options import CHOICES
+from rollout_cli.options import CHOICES, reference
 from rollout_cli.terminal import Output
 
 if TYPE_CHECKING:
@@ -22,10 +23,12 @@ if TYPE_CHECKING:
 
 IDS_SHOWN = 50
 """As many of the newest sessions are offered: what is read of them is kept in the index."""
-_REFERENCES = frozenset({"source", "ref", "refs"})
+_REFERENCES = frozenset({"source", "ref", "refs", "before", "after"})
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 """A name that no shell reads as anything but itself."""
 _NARROWEST_HELP = 20
+_TURNS_BYTES = 64 * 1024 * 1024
+"""Of a larger session no turns are offered: it would be read whole at each press of a key."""
 
 Candidate = tuple[str, str]
 """A value, and what it means."""
@@ -100,31 +103,85 @@ def candidates(app: typer.Typer, words: Sequence[str]) -> Iterator[Candidate]:
     elif before[0] in commands:
         command = commands[before[0]]
         options = {name: each for each in command.params for name in each.opts if each.param_type_name == "option"}
-        if word.startswith("-"):
+        moment = _moment(before[1:], word) if any(each.name == "after" for each in command.params) else None
+        if moment is not None:
+            yield from _turns(_home(before), *moment)
+        elif word.startswith("-"):
             yield from ((name, _gist(each)) for name, each in options.items() if name.startswith(word) and word != "-1")
+        elif before[-1] in {"--at", "--turn"} & options.keys():
+            given = list(_given(options, before[1:-1]))
+            yield from _turns(_home(before), given[0] if given else "", word, "")
         elif before[-1] in options and not options[before[-1]].is_flag:
-            yield from ((value, "") for value in CHOICES.get(before[-1], ()) if value.startswith(word))
+            choices = CHOICES.get(f"{before[0]} {before[-1]}", CHOICES.get(before[-1], ()))
+            yield from ((value, "") for value in choices if value.startswith(word))
         else:
             yield from _arguments(command, options, before[1:], word)
 
 
 def _arguments(command: Any, options: dict[str, Any], before: Sequence[str], word: str) -> Iterator[Candidate]:
-    given, home = 0, None
-    words = iter(before)
-    for each in words:
-        if each in options and not options[each].is_flag:
-            value = next(words, "")
-            home = value if each == "--home" else home
-        elif each.startswith("--home="):
-            home = each.partition("=")[2]
-        elif not each.startswith("-") or each[1:].isdigit():
-            given += 1
+    given = len(list(_given(options, before)))
     takes = [each for each in command.params if each.param_type_name == "argument"]
     wanted = takes[min(given, len(takes) - 1)] if takes and (given < len(takes) or takes[-1].nargs == -1) else None
     if wanted is not None and wanted.name in _REFERENCES:
-        yield from _sessions(home, word)
+        yield from _sessions(_home(before), word)
     elif wanted is not None:
         yield from ((value, "") for value in CHOICES.get(wanted.name, ()) if value.startswith(word))
+
+
+def _given(options: dict[str, Any], before: Sequence[str]) -> Iterator[str]:
+    """The arguments among the words: those that are no options and no values of options."""
+    words = iter(before)
+    for each in words:
+        if each in options and not options[each].is_flag:
+            next(words, "")
+        elif not each.startswith("-") or each[1:2].isdigit():
+            yield each
+
+
+def _home(before: Sequence[str]) -> str | None:
+    """The home that the words name; the last one counts."""
+    home = None
+    for name, value in itertools.pairwise([*before, ""]):
+        if name == "--home":
+            home = value
+        elif name.startswith("--home="):
+            home = name.partition("=")[2]
+    return home
+
+
+def _moment(before: Sequence[str], word: str) -> tuple[str, str, str] | None:
+    """Of `SESSION@TURN` and of `SESSION @TURN` the session, the turn, and what of it is not to be typed anew.
+
+    Bash takes words apart at each `@`, and completes what is behind it alone.
+    """
+    if "@" in word and word != "@":
+        session, _, turn = word.rpartition("@")
+        return session or _session_of(before), turn, word[: len(word) - len(turn)]
+    words = [*before, word]
+    if "@" not in words[-2:]:
+        return None
+    at = len(words) - 1 - words[::-1].index("@")
+    return _session_of(words[:at]), "".join(words[at + 1 :]), ""
+
+
+def _session_of(before: Sequence[str]) -> str:
+    """The session that the last of the words is, or is a moment of."""
+    if len(before) >= 3 and before[-2] == "@":
+        return before[-3]
+    return before[-1].partition("@")[0] if before else ""
+
+
+def _turns(home: str | None, session: str, word: str, typed: str) -> Iterator[Candidate]:
+    """The newest turns of a session whose ids begin with the word, behind what is typed already."""
+    import rollout
+
+    try:
+        path = rollout.Store(home).resolve(reference(session))
+        found = rollout.turns(path, home=home) if path.stat().st_size <= _TURNS_BYTES else ()
+    except (rollout.RolloutError, OSError):
+        return
+    newest = {turn.id: turn.user or "" for turn in found[: -IDS_SHOWN - 1 : -1]}
+    yield from ((typed + id, said) for id, said in newest.items() if id.startswith(word) and _PLAIN.fullmatch(id))
 
 
 def _sessions(home: str | None, word: str) -> Iterator[Candidate]:

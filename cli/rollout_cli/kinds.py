@@ -17,7 +17,13 @@ class Place:
 
 
 def name_kinds(lines: Iterable[rollout.Explained]) -> Iterator[Place]:
-    """Each line with its kind, oldest first as they come; reads each file of the lineage once, beside the lines."""
+    """Each line with its kind, oldest first as they come."""
+    for line, record in pair_records(lines):
+        yield Place(line, line.status if record is None else _kind(record))
+
+
+def pair_records(lines: Iterable[rollout.Explained]) -> Iterator[tuple[rollout.Explained, rollout.Record | None]]:
+    """Each line with its record, oldest first as they come; reads each file of the lineage once, beside the lines."""
     path: str | None = None
     records: Iterator[rollout.Record] = iter(())
     record: rollout.Record | None = None
@@ -28,8 +34,7 @@ def name_kinds(lines: Iterable[rollout.Explained]) -> Iterator[Place]:
             record = next(records, None)
         while record is not None and record.offset < line.offset:
             record = next(records, None)
-        found = record if record is not None and record.offset == line.offset else None
-        yield Place(line, line.status if found is None else _kind(found))
+        yield line, record if record is not None and record.offset == line.offset else None
 
 
 def _kind(record: rollout.Record) -> str:

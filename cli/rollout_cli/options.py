@@ -16,6 +16,7 @@ import typer
 from typer.core import TyperCommand
 
 _POSITION = re.compile(r"-[1-9][0-9]*")
+_POSITION_AT = re.compile(r"-[1-9][0-9]*(@.*)?", re.DOTALL)
 _AGE = re.compile(r"(\d{1,5})\s*([smhdw])")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -42,13 +43,13 @@ class PositionCommand(TyperCommand):
                 value = list(itertools.islice(words, 1))
                 options += [word, *value]
                 lacks_value = not value
-            elif word.startswith("-") and not _POSITION.fullmatch(word):
+            elif word.startswith("-") and not _POSITION_AT.fullmatch(word):
                 options.append(word)
             else:
                 arguments.append(word)
         if lacks_value:
             args = options  # which is what is wrong
-        elif any(map(_POSITION.fullmatch, arguments)):
+        elif any(map(_POSITION_AT.fullmatch, arguments)):
             args = [*options, "--", *arguments, *args[end + 1 :]]
         return super().parse_args(ctx, args)
 
@@ -60,6 +61,7 @@ class Status(enum.StrEnum):
     replaced = "replaced"
     rolled_back = "rolled_back"
     removed = "removed"
+    expired = "expired"
     metadata = "metadata"
     event = "event"
     damaged = "damaged"
@@ -82,13 +84,37 @@ class Kind(enum.StrEnum):
     tool_output = "tool_output"
 
 
+class Ignored(enum.StrEnum):
+    """What may be different in a request to a recording."""
+
+    outputs = "outputs"
+    context = "context"
+    reasoning = "reasoning"
+
+
+class Form(enum.StrEnum):
+    """What a session can be written as for others."""
+
+    html = "html"
+    md = "md"
+    json = "json"
+    jsonl = "jsonl"
+    openai = "openai"
+
+
 CHOICES: dict[str, tuple[str, ...]] = {
     "--status": tuple(Status),
     "--sort": tuple(Sort),
     "--kind": tuple(Kind),
+    "tail --kind": (
+        *("message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "local_shell_call"),
+        *("task_started", "task_complete", "turn_aborted", "turn_context", "compacted", "thread_rolled_back", "error"),
+    ),
+    "--format": tuple(Form),
+    "--ignore": tuple(Ignored),
     "shell": ("bash", "zsh", "fish"),
 }
-"""What an option or an argument can be, for the completion."""
+"""What an option or an argument can be, for the completion; of one command, where others know other values."""
 
 Source = Annotated[str, typer.Argument(metavar="FILE|ID", help=_REFERENCE)]
 Reference = Annotated[str, typer.Argument(metavar="ID", help=_REFERENCE)]
@@ -106,6 +132,14 @@ SessionId = Annotated[str | None, typer.Option("--session-id", metavar="ID", hel
 Tags = Annotated[
     list[str] | None,
     typer.Option("--tag", metavar="KEY=VALUE", help="Only what carries this tag; all of them, if given several times."),
+]
+At = Annotated[
+    str | None,
+    typer.Option(
+        "--at",
+        metavar="POINT",
+        help="As it was then: behind a turn (its id or the beginning of it), ordinal:N, line:N or offset:N.",
+    ),
 ]
 Limit = Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="At most N.")]
 Cursor = Annotated[str | None, typer.Option("--cursor", metavar="CURSOR", help="Go on where the last page ended.")]

@@ -105,6 +105,7 @@ def turns(turns: Iterable[rollout.Turn], columns: int | None) -> Iterator[Line]:
 def explanation(places: Iterable[Place], columns: int | None) -> Iterator[Line]:
     """`rollout explain`: a log line a line: where, what, in which turn, and what became of it."""
     styles = {"visible": "green", "damaged": "red", "rolled_back": "dim", "replaced": "dim", "removed": "dim"}
+    styles["expired"] = "dim"
     for place in places:
         line, kind = place.explained, preview(place.kind, LABEL_CHARS)
         turn = f"{_short(line.turn_id or '-', columns):<{_id_columns(columns)}}"

@@ -84,6 +84,17 @@ class Output:
             self._file.buffer.write(b"\n")
             self._file.buffer.flush()
 
+    def print_document(self, pieces: Iterable[bytes]) -> int:
+        """Print pieces of a document, in which everything that was recorded is printable already. How many bytes."""
+        self._file.flush()
+        size = 0
+        for piece in pieces:
+            with _writing():
+                size += self._file.buffer.write(piece)
+        with _writing():
+            self._file.buffer.flush()
+        return size
+
     def _write(self, *spans: Span, indent: str | None = None) -> None:
         """One line; with `indent` it goes on in the next one where the terminal ends, without it is cut there."""
         with _writing():

@@ -27,6 +27,12 @@ def recent_time(text: str | None, now: float | None = None) -> str:
     return "now" if unit is None else f"{int(passed // unit[0])} {unit[1]} ago"
 
 
+def clock_time(text: str | None) -> str:
+    """The time of day of a recorded ISO time, `10:00:00`; nothing for what is none."""
+    moment = _parse(text)
+    return "" if moment is None else f"{moment.astimezone():%H:%M:%S}"
+
+
 def _parse(text: str | None) -> datetime.datetime | None:
     try:
         moment = None if text is None else datetime.datetime.fromisoformat(text)

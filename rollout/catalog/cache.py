@@ -22,7 +22,7 @@ from typing import NamedTuple, TypeVar
 
 import zstandard
 
-SCHEMA = 1
+SCHEMA = 2
 """Of all tables of the file, those of the texts too: another number, and the file is begun anew."""
 _TIMEOUT_S = 10.0
 _LEVEL = 3
@@ -87,6 +87,11 @@ class Cache:
         nothing: list[Row] = []
         found = self._run(lambda db: _read(db, "path", path), nothing)
         return found[0] if found else None
+
+    def rows(self) -> dict[bytes, Row]:
+        """All rows, by path."""
+        nothing: list[Row] = []
+        return {row.path: row for row in self._run(_read, nothing)}
 
     def find(self, identity: str) -> list[Row]:
         """The rows of files with this device and inode."""
@@ -261,8 +266,8 @@ def _drop(db: sqlite3.Connection, paths: Sequence[tuple[bytes]]) -> None:
         db.execute("DELETE FROM memories WHERE file NOT IN (SELECT id FROM files)")
 
 
-def _read(db: sqlite3.Connection, where: str, value: object) -> list[Row]:
-    """The rows that fit; DatabaseError for one that is not as it was written."""
+def _read(db: sqlite3.Connection, where: str = "1", value: object = 1) -> list[Row]:
+    """The rows that fit, else all; DatabaseError for one that is not as it was written."""
     rows = []
     for *values, checksum in db.execute(f"SELECT {_COLUMNS} FROM files WHERE {where} = ?", (value,)).fetchall():
         row = Row(*values)

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from rollout.core.spending import Spent
+
 
 class Digest(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a rollout file says. What it does not say is None; counts are of the whole lineage, as a reader sees it."""
@@ -43,6 +45,10 @@ class Digest(msgspec.Struct, frozen=True, array_like=True, gc=False):
     bytes: int = 0
     text_bytes: int = 0
     """Those of the text of a sealed file; of a plain one, the same as `bytes`."""
+    spent: tuple[Spent, ...] = ()
+    """What the file's own records say was spent, by day and model; not what it holds of the log that it continues."""
+    context_tokens: int | None = None
+    """What the conversation took of the model's window when that was last measured; None if it was compacted since."""
     trouble: str | None = None
     """None, or why there is little to say: empty, no record of a rollout, cannot be read: …"""
 

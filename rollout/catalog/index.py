@@ -77,6 +77,7 @@ class Index:
         self._waiting: dict[bytes, tuple[Row, bytes]] = {}
         self._waiting_bytes = 0
         self._threads: dict[str, list[Path]] | None = None
+        self._ahead: dict[bytes, Row] = {}  # rows that were read at once
 
     @classmethod
     def open(
@@ -114,19 +115,20 @@ class Index:
             return self._cache.recover(error)
 
     def digests(
-        self, entries: Iterable[Entry], progress: Progress | None = None
+        self, entries: Iterable[Entry], progress: Progress | None = None, *, at_once: bool = False
     ) -> Iterator[tuple[Entry, Digest, float]]:
         """What each file says, and when it was changed (Unix seconds), in the order of the entries.
 
         Each is brought up to date when it is asked for. A file that cannot be read has a digest that says so; one that
-        went away is left out.
+        went away is left out. `at_once`: the entries are most of the home, and so their rows are read at once.
         """
         done = _Progress(progress, 0)
+        with self._lock:
+            self._ahead = self._cache.rows() if at_once else {}
+            self._threads = None
         if progress is not None:
             entries = list(entries)
             done = _Progress(progress, sum(size for _, size in self._stale(entries)))
-        with self._lock:
-            self._threads = None
         try:
             for entry in entries:
                 with self._lock:
@@ -135,6 +137,7 @@ class Index:
                     yield entry, found[1], found[0].mtime_ns / 1e9
         finally:
             with self._lock:
+                self._ahead = {}
                 self._flush()
 
     def file_id(self, entry: Entry) -> tuple[int, int]:
@@ -240,19 +243,11 @@ class Index:
         generation = _new_number() if is_new or row is None else row.generation
         bases = msgspec.msgpack.encode(self._bases(found.known))
         known = msgspec.msgpack.encode(found.known)
-        now = Row(
-            self._key(entry),
-            _new_number() if row is None else row.id,
-            _identity(status),
-            status.size,
-            status.mtime_ns,
-            seen_ns,
-            generation,
-            bases,
-            known,
-        )
+        key, number = self._key(entry), _new_number() if row is None else row.id
+        now = Row(key, number, _identity(status), status.size, status.mtime_ns, seen_ns, generation, bases, known)
         memory = found.memory.encode()
-        self._waiting[now.path] = now, memory
+        self._waiting[key] = now, memory
+        self._ahead.pop(key, None)
         self._waiting_bytes += len(memory)
         if len(self._waiting) >= _MOST_WAITING or self._waiting_bytes >= _MOST_WAITING_BYTES:
             self._flush()
@@ -295,7 +290,7 @@ class Index:
 
     def _row(self, entry: Entry) -> Row | None:
         key = self._key(entry)
-        return self._waiting[key][0] if key in self._waiting else self._cache.get(key)
+        return self._waiting[key][0] if key in self._waiting else self._ahead.get(key) or self._cache.get(key)
 
     def _moved(self, entry: Entry, status: Status) -> Row | None:
         """The row of a file that lay elsewhere in the home under the same name."""

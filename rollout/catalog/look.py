@@ -21,7 +21,10 @@ from rollout.core import codec, lines
 from rollout.core.gather import Gatherer, unpack
 from rollout.core.labels import can_hold_label, label_of
 from rollout.core.memory import Memory, Recorder
+from rollout.core.metering import Gauge, MeteringGatherer
+from rollout.core.readings import read_gauge
 from rollout.core.reconstruct import Answer, Observer, Reconstruction, Segment
+from rollout.core.spending import Ledger, Meter
 from rollout.core.tally import Tally, question_of, tell_items
 from rollout.core.turns import Mark, Span
 from rollout.errors import NotFound
@@ -54,6 +57,9 @@ class Known(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """The same for the base compaction, and what `tell_items` says of it."""
     session_ids: tuple[str, ...] = ()
     tags: tuple[tuple[str, str], ...] = ()
+    ledger: Ledger = Ledger()
+    gauge: tuple[int, int] | None = None
+    """Segment and offset of what `context_tokens` was read from, if it lies within the memory."""
     file_damage: int = 0
     """How many files of the lineage are missing, and frames damaged."""
     bases: tuple[tuple[str, int, int], ...] = ()
@@ -170,15 +176,17 @@ class _Reader:
         known, end = self._known, self._lineage.end
         labels = _Labels(known.session_ids, known.tags) if known is not None else _Labels()
         whole = _last_line_end(self._opened.source, 0 if self._memory is None else self._memory.end, end)
-        recorder, tally = Recorder(), Tally(self._fetch, self._limits.depth)
+        recorder, tally, gauge = Recorder(), Tally(self._fetch, self._limits.depth), Gauge()
         if whole == end:
-            memory = self._remember(whole, [recorder, tally], recorder, labels)
+            memory = self._remember(whole, [recorder, tally, gauge], recorder, labels)
             lasting, gather = labels, self._gather
+            spent = kept = self._ledger
         else:  # a tail, which is not remembered: it may be mended away
             memory = self._remember(whole, [recorder], recorder, labels)
-            lasting, labels = labels, _Labels(*labels.sorted())
-            gather = self._fold(end, memory, [tally], labels)[1]
-        findings = _Findings(tally, gather, labels.sorted(), lasting.sorted())
+            lasting, labels, kept = labels, _Labels(*labels.sorted()), self._ledger
+            _, gather, meter = self._fold(end, memory, [tally, gauge], labels)
+            spent = meter.ledger(kept)
+        findings = _Findings(tally, gauge, gather, labels.sorted(), lasting.sorted(), spent, kept)
         return Look(
             known=self._know(memory, findings),
             memory=memory,
@@ -190,8 +198,9 @@ class _Reader:
     def _remember(self, end: int, observers: Sequence[Observer], recorder: Recorder, labels: _Labels) -> Memory:
         """Read what is not remembered yet, up to a line end."""
         before = self._memory
-        answer, gather = self._fold(end, before, observers, labels)
+        answer, gather, meter = self._fold(end, before, observers, labels)
         self._gather = gather
+        self._ledger = meter.ledger(None if self._known is None else self._known.ledger)
         threads = before.threads if before is not None else [segment.thread for segment in self._lineage.segments]
         return Memory(
             end=end,
@@ -204,8 +213,9 @@ class _Reader:
 
     def _fold(
         self, end: int, memory: Memory | None, observers: Sequence[Observer], labels: _Labels
-    ) -> tuple[Answer, Gatherer]:
-        gather = Gatherer(wants_items=False, traces=True, limits=self._limits)
+    ) -> tuple[Answer, Gatherer, Meter]:
+        meter = Meter()
+        gather = MeteringGatherer(meter, self._limits)
         gather.close_world()
         older = self._segments if memory is None else ()
         answer = Reconstruction(
@@ -217,14 +227,17 @@ class _Reader:
             memory=memory,
             watch=labels.watch,
         ).run()
-        return answer, gather
+        return answer, gather, meter
 
-    def _fetch(self, mark: Mark) -> bytes:
-        while len(self._lineage.segments) <= mark.segment:
+    def _read_at(self, segment: int, begin: int, end: int) -> bytes:
+        while len(self._lineage.segments) <= segment:
             if next(self._segments, None) is None:
                 raise NotFound("its base went away while it was read", path=self._opened.path)
+        return self._lineage.segments[segment].source.read_at(begin, end - begin)
+
+    def _fetch(self, mark: Mark) -> bytes:
         begin = mark.offset if mark.refs is None else unpack(mark.refs[-1])[0]  # a run lies where its lines do
-        return self._lineage.segments[mark.segment].source.read_at(begin, mark.offset + mark.size - begin)
+        return self._read_at(mark.segment, begin, mark.offset + mark.size)
 
     def _know(self, memory: Memory, found: _Findings) -> Known:
         before, opened, lineage = self._known, self._opened, self._lineage
@@ -238,6 +251,7 @@ class _Reader:
             of_files = before
         first, base = _place(found.tally.first), _place(found.tally.base)
         base_items = self._base_items(found.tally.base)
+        gauge = None if found.gauge.place is None else found.gauge.place[:2]
         lasts = meta is not None and (before is not None or (offset is not None and offset < memory.end))
         return msgspec.structs.replace(
             of_files,
@@ -248,6 +262,8 @@ class _Reader:
             first=first if _is_within(first, memory) else None,
             base=base if _is_within(base, memory) else None,
             base_items=base_items,
+            ledger=found.kept,
+            gauge=gauge if _is_within(gauge, memory) else None,
             session_ids=found.lasting[0],
             tags=found.lasting[1],
         )
@@ -266,6 +282,14 @@ class _Reader:
             return self._known.digest.first_message
         return question_of(self._fetch(first), first.kind, TURN_TEXT_CHARACTERS)
 
+    def _context_tokens(self, place: tuple[int, int, int] | None) -> int | None:
+        if place is None:
+            return None
+        if self._known is not None and self._known.gauge == place[:2]:
+            return self._known.digest.context_tokens
+        reading = read_gauge(self._read_at(*place), self._limits.depth)
+        return None if reading is None else reading.context_tokens
+
     def _digest(self, found: _Findings, base_items: bytes | None, file_damage: int) -> Digest:
         opened, tally, end = self._opened, found.tally, self._lineage.end
         if self._known is None or self._known.meta is None:
@@ -281,6 +305,8 @@ class _Reader:
             messages=tally.messages(base_items),
             tokens=_total_tokens(found.gather, tally.base),
             damaged=len(tally.damaged) + file_damage + (end < size),
+            spent=found.spent.spent,
+            context_tokens=self._context_tokens(found.gauge.place),
             session_ids=found.labels[0],
             tags=found.labels[1],
             bytes=size if opened.file is None else opened.file.size(),
@@ -291,12 +317,15 @@ class _Reader:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Findings:
-    """What the passes over a file found. `lasting`: the labels without those of its tail."""
+    """What the passes over a file found. `lasting`: the labels without those of its tail, `kept`: what was spent."""
 
     tally: Tally
+    gauge: Gauge
     gather: Gatherer
     labels: tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
     lasting: tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
+    spent: Ledger
+    kept: Ledger
 
 
 def _kept_meta(meta: dict[str, Any]) -> dict[str, Any]:

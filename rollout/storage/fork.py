@@ -16,24 +16,15 @@ import msgspec
 from msgspec import Raw
 
 from rollout import ids
-from rollout.core import codec, lines
-from rollout.core import records as r
+from rollout.core import codec
 from rollout.core.reconstruct import Segment
 from rollout.errors import NotFound, UsageError, WriteError
 from rollout.limits import DEFAULT
 from rollout.storage import recovery
 from rollout.storage.encrypted import Scribe
-from rollout.storage.ending import (
-    ABORTED,
-    COMPLETED,
-    STARTED,
-    event_kind,
-    ordinal_of,
-    records_in,
-    turn_id_of,
-)
 from rollout.storage.fs import FileSystem
 from rollout.storage.holder import Holder
+from rollout.storage.points import Extent, lines_of
 from rollout.storage.source import Lineage, Opened, holds_record, open_path
 
 BLOCK_BYTES = DEFAULT.chunk_bytes
@@ -50,14 +41,6 @@ class Point:
     ends_line: bool = True
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Line:
-    segment: Segment
-    offset: int
-    end: int
-    records: list[tuple[bytes, r.Envelope]]
-
-
 def newest_point(path: Path, fs: FileSystem) -> Point:
     """Behind the last line of a file that a reader can see, whoever may be writing it."""
     opened = open_path(path, fs=fs)
@@ -68,75 +51,11 @@ def newest_point(path: Path, fs: FileSystem) -> Point:
         opened.close()
 
 
-def point_at_offset(path: Path, fs: FileSystem, offset: int, end: int) -> Point:
-    """Behind byte `offset`, which is to be the end of a line. UsageError."""
-    opened = open_path(path, fs=fs)
-    try:
-        if not 0 < offset <= min(end, opened.source.size) or opened.stored.read_at(offset - 1, 1) != b"\n":
-            raise UsageError("no line ends there", path=path, offset=offset, remedy="give the offset behind a line end")
-        return Point(path, offset)
-    finally:
-        opened.close()
-
-
-def point_at_ordinal(lineage: Lineage, ordinal: int) -> Point:
-    """Behind the line with that ordinal. NotFound."""
-    for segment in list(lineage):
-        for line in _lines(segment, 0):
-            if any(ordinal_of(data) == ordinal for data, _ in line.records):
-                return Point(_path_of(segment), line.end)
-    remedy = "give a turn id or a byte offset" if ordinal >= 0 else "give an ordinal from 0 on"
-    raise NotFound(f"no line has ordinal {ordinal}", path=lineage.opened[0].path, remedy=remedy)
-
-
-def point_behind_turn(lineage: Lineage, start: tuple[str, int], stop: tuple[str, int] | None) -> Point:
-    """Behind the turn that begins at `start` (path, offset), as it stood when it ended; the next one begins at `stop`.
-
-    A turn without an end reaches to the next one, but not over a rollback.
-    """
-    behind, is_explicit, turn_id = None, False, None
-    for line in _lines_from(lineage, *start):
-        if stop == (line.segment.path, line.offset):
-            break
-        for data, envelope in line.records:
-            kind = event_kind(envelope)
-            if behind is None and kind in STARTED:
-                is_explicit, turn_id = True, turn_id_of(data)
-            elif kind == "thread_rolled_back" and behind is not None:
-                return behind
-            elif (kind in COMPLETED and is_explicit) or (kind == ABORTED and _fits(turn_id, turn_id_of(data))):
-                return Point(_path_of(line.segment), line.end)
-        if any(envelope.type != "session_meta" for _, envelope in line.records):
-            behind = Point(_path_of(line.segment), line.end)
-    if behind is None:
-        raise NotFound("the turn is no longer there", path=start[0], offset=start[1])
-    return behind
-
-
-def _fits(own: str | None, other: str | None) -> bool:
-    return own is None or other is None or own == other
-
-
-def _lines_from(lineage: Lineage, path: str, offset: int) -> Iterator[_Line]:
-    segments = list(lineage)[::-1]
-    begins = [i for i, segment in enumerate(segments) if segment.path == path]
-    for i in range(begins[0] if begins else len(segments), len(segments)):
-        yield from _lines(segments[i], offset if i == begins[0] else 0)
-
-
-def _lines(segment: Segment, start: int) -> Iterator[_Line]:
-    for block in lines.forward(segment.source, start, segment.end):
-        if isinstance(block, lines.Batch):
-            offset = block.offset
-            for line in block.lines:
-                end = offset + len(line) + 1
-                yield _Line(segment, offset, end, records_in(line))
-                offset = end
-
-
-def _path_of(segment: Segment) -> Path:
-    assert segment.path is not None  # forks are of files
-    return Path(segment.path)
+def point_of(segments: Sequence[Segment], extent: Extent) -> Point:
+    """The point at the end of an extent of a lineage of files."""
+    path = segments[extent.segment].path
+    assert path is not None  # forks are of files
+    return Point(Path(path), extent.offset, extent.ends_line)
 
 
 def base_at(point: Point, next_ordinal: int | None) -> dict[str, Any]:
@@ -162,7 +81,7 @@ class Meta:
 def meta_of(opened: Opened) -> Meta | None:
     """None if there is none at the beginning of the file."""
     source = opened.source
-    for line in _lines(Segment(source, min(source.size, DEFAULT.head_bytes)), 0):
+    for line in lines_of([Segment(source, min(source.size, DEFAULT.head_bytes))], 0, 0):
         for data, envelope in line.records:
             if envelope.type == "session_meta":
                 with contextlib.suppress(msgspec.ValidationError):

@@ -49,6 +49,7 @@ class _Seen:
     status: Status | None
     names: Mapping[str, str] = dataclasses.field(default_factory=dict)
     trouble: str | None = None
+    lost_lines: int = 0
 
 
 _known: weakref.WeakKeyDictionary[FileSystem, dict[Path, _Seen]] = weakref.WeakKeyDictionary()
@@ -104,6 +105,11 @@ class Names:
         """Why the file that is there cannot be read; None if it can, or there is none."""
         return self._look().trouble
 
+    @property
+    def lost_lines(self) -> int:
+        """How many lines hold something and name nothing: torn, damaged, of another kind."""
+        return self._look().lost_lines
+
     def _look(self) -> _Seen:
         try:
             status = self._fs.status(self.path)
@@ -122,7 +128,9 @@ class Names:
         except SourceError as error:
             return _Seen(None, trouble=error.message)
         try:
-            return _Seen(status, _names_in(file))  # what came behind that status is looked at next time
+            names = dict[str, str]()
+            lost = _read_names(file, names)
+            return _Seen(status, names, lost_lines=lost)  # what came behind that status is looked at next time
         except SourceError as error:
             return _Seen(None, trouble=error.message)
         finally:
@@ -182,12 +190,25 @@ class _Bytes:
 
 def _names_in(file: ReadFile) -> dict[str, str]:
     found: dict[str, str] = {}
+    _read_names(file, found)
+    return found
+
+
+def _read_names(file: ReadFile, found: dict[str, str]) -> int:
+    """Adds the names of a file to `found`; how many lines name nothing."""
+    lost = 0
     for block in lines.forward(_Bytes(file), limits=_LIMITS):
-        if isinstance(block, lines.Batch):
-            for line in block.lines:
-                for entry in _entries(line):
-                    found[entry.id.lower()] = entry.thread_name.strip()
-    return {thread: name for thread, name in found.items() if name}
+        if not isinstance(block, lines.Batch):
+            lost += isinstance(block, lines.Oversize)
+            continue
+        for line in block.lines:
+            entries = _entries(line)
+            lost += not entries and bool(line.strip(b"\0 \t\r\n"))
+            for entry in entries:
+                found[entry.id.lower()] = entry.thread_name.strip()
+    for thread in [thread for thread, name in found.items() if not name]:
+        del found[thread]
+    return lost
 
 
 def _entries(line: bytes) -> list[_Line]:

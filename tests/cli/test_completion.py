@@ -16,7 +16,7 @@ import pytest
 from rollout_cli.completion import SCRIPTS
 
 from tests.builders import log, session_meta, user
-from tests.cli import environment, run, write_session
+from tests.cli import environment, run, thread_id, turn, write_session
 from tests.cli.test_hostile import ALL, FORBIDDEN
 
 FIRST, SECOND = (f"019d000{number}-0000-7000-8000-00000000000a" for number in (1, 2))
@@ -47,7 +47,8 @@ def values(lines: list[str]) -> list[str]:
 
 def test_commands_are_completed_with_what_they_do(monkeypatch: pytest.MonkeyPatch) -> None:
     found = complete(monkeypatch, "se")
-    assert values(found) == ["search", "sessions", "seal"] or set(values(found)) == {"search", "seal", "sessions"}
+    assert {"search", "seal", "sessions"} <= set(values(found))
+    assert all(each.startswith("se") for each in values(found))
     assert all(len(line.split()) > 2 for line in found)
     assert {"ls", "reconstruct", "vacuum", "completion"} <= set(values(complete(monkeypatch, "")))
     assert set(values(complete(monkeypatch))) == set(values(complete(monkeypatch, "")))
@@ -166,3 +167,48 @@ def test_bash_puts_an_id_into_the_line_that_is_being_typed(home: Path, bash: tup
         shell.kill()
         os.close(ours)
     assert FIRST.encode() in sent
+
+
+@pytest.fixture
+def turns(home: Path) -> list[str]:
+    """A third session, of two turns; their ids, newest first."""
+    write_session(home, 3, log(session_meta()), turn("ab-1", user("first")), turn("ab-2", user("second")))
+    return ["ab-2", "ab-1"]
+
+
+@pytest.mark.parametrize("words", [["history", "-1", "--at"], ["turns", "--at", "x", thread_id(3), "--at"]])
+def test_turns_are_completed_newest_first_behind_the_option_for_a_moment(
+    monkeypatch: pytest.MonkeyPatch, turns: list[str], words: list[str]
+) -> None:
+    assert complete(monkeypatch, *words, "") == ["ab-2 second", "ab-1 first"]
+    assert complete(monkeypatch, *words, "ab-1") == ["ab-1 first"]
+    assert complete(monkeypatch, *words, "c") == complete(monkeypatch, "history", "--at", "") == []
+
+
+@pytest.mark.parametrize(
+    ("words", "typed"),
+    [
+        (["-1@"], "-1@"),
+        (["-1@ab"], "-1@"),
+        (["-2", f"{thread_id(3)}@ab-"], f"{thread_id(3)}@"),
+        (["-1", "@a"], "@"),
+        (["-1@ab-1", "@"], ""),  # as bash has it, where no word stands ahead of the cursor
+        (["-1", "@"], ""),
+        (["-1", "@", "ab"], ""),
+        (["-1", "@", "ab-1", "@", "ab"], ""),
+        (["-2", "-1", "@", "ab"], ""),
+    ],
+    ids=" ".join,
+)
+def test_turns_are_completed_behind_an_at_sign_whether_or_not_a_shell_takes_words_apart_there(
+    monkeypatch: pytest.MonkeyPatch, turns: list[str], words: list[str], typed: str
+) -> None:
+    assert values(complete(monkeypatch, "diff", *words)) == [typed + each for each in turns]
+
+
+def test_a_comparison_is_completed_with_sessions_and_options_as_other_commands_are(
+    monkeypatch: pytest.MonkeyPatch, turns: list[str]
+) -> None:
+    assert values(complete(monkeypatch, "diff", "-1@ab-1", "")) == [thread_id(3), SECOND, FIRST]
+    assert values(complete(monkeypatch, "diff", "--fu")) == ["--full"]
+    assert complete(monkeypatch, "diff", "nothing@") == complete(monkeypatch, "history", "-1@") == []

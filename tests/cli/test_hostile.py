@@ -30,6 +30,7 @@ COMMANDS = [
     ["history", "--full"],
     ["history", "--prompt"],
     ["turns", "--all"],
+    ["show", "--all"],
     ["explain"],
     ["explain", "--line", "4"],
     ["verify"],

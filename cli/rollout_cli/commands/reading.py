@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rollout_cli.failures import DAMAGE_FOUND, FINE, interruptible
-from rollout_cli.options import Apply, Home, Json, SessionId, Source, Status, Tags, reference, tags
+from rollout_cli.options import Apply, At, Home, Json, SessionId, Source, Status, Tags, reference, tags
 from rollout_cli.terminal import Output, progress
 
 if TYPE_CHECKING:
     import rollout
 
 
-def reconstruct(source: Source, home: Home = None, json: Json = False) -> int:
-    """Show the state to go on from."""
+def reconstruct(source: Source, home: Home = None, json: Json = False, at: At = None) -> int:
+    """Show the state to go on from, or the one that there was at an earlier moment.
+
+    Example: rollout reconstruct -1 --at line:40
+    """
     from rollout_cli import documents, render
 
-    out, state = Output(), _reconstruct(source, home)
+    out, state = Output(), _reconstruct(source, home, at)
     if json:
         out.print_json(documents.state(state))
     else:
@@ -38,15 +41,19 @@ def history(
     prompt: Annotated[bool, typer.Option("--prompt", help="As it can be sent: each call with its output.")] = False,
     session_id: SessionId = None,
     tag: Tags = None,
+    at: At = None,
 ) -> int:
-    """List what the model sees."""
+    """List what the model sees, or saw at an earlier moment.
+
+    Example: rollout history -1 --at line:40
+    """
     from rollout.errors import UsageError
     from rollout_cli import documents, render
 
     is_labelled = session_id is not None or bool(tag)
     if prompt and is_labelled:
         raise UsageError("--prompt is of the whole history", remedy="leave out --session-id and --tag")
-    out, state = Output(), _reconstruct(source, home)
+    out, state = Output(), _reconstruct(source, home, at)
     items: Any = state.history.labelled(session_id, tags(tag)) if is_labelled else state.history
     if prompt:
         items = state.for_prompt()
@@ -69,16 +76,21 @@ def turns(
     everything: Annotated[bool, typer.Option("--all", help="Those that were undone, too.")] = False,
     session_id: SessionId = None,
     tag: Tags = None,
+    at: At = None,
 ) -> int:
-    """List the turns that stand."""
+    """List the turns that stand, or stood at an earlier moment.
+
+    Example: rollout turns -1 --all --at line:40
+    """
     import rollout
     from rollout_cli import documents, render
+    from rollout_cli.points import point
 
     out = Output()
     own = None if session_id is None else rollout.check_session_id(session_id)
     wanted = rollout.Label(own, tags(tag) or {})
     with progress() as advance:
-        found = rollout.turns(reference(source), home=home, progress=advance)
+        found = rollout.turns(reference(source), at=point(at), home=home, progress=advance)
     if not found:
         _reconstruct(source, home)  # refuses what is no rollout at all
     listed = [turn for turn in found if (turn.stands or everything) and turn.label.fits(wanted)]
@@ -105,7 +117,7 @@ def explain(
     with progress() as advance:
         lines = rollout.explain(reference(source), home=home, progress=advance)
     has_records = any(each.status not in {Status.damaged, Status.blank} for each in lines)
-    _check_is_rollout(next((each.path for each in lines), None), has_records)
+    check_is_rollout(next((each.path for each in lines), None), has_records)
     chosen: Iterable[rollout.Explained] = lines if line is None else _find_line(lines, line)
     if status:
         chosen = (each for each in chosen if each.status in status)
@@ -130,7 +142,7 @@ def verify(source: Source, home: Home = None, json: Json = False) -> int:
     out = Output()
     with progress() as advance:
         report = rollout.verify(reference(source), home=home, progress=advance)
-    _check_is_rollout(report.path, report.records > 0 or not report.damage)
+    check_is_rollout(report.path, report.records > 0 or not report.damage)
     if json:
         out.print_json(documents.report(report))
     else:
@@ -158,16 +170,17 @@ def repair(source: Source, home: Home = None, json: Json = False, apply: Apply =
     return FINE if done or not plan.steps else DAMAGE_FOUND
 
 
-def _reconstruct(source: str, home: str | None) -> rollout.State:
+def _reconstruct(source: str, home: str | None, at: str | None = None) -> rollout.State:
     import rollout
+    from rollout_cli.points import point
 
     with progress() as advance:
-        state = rollout.reconstruct(reference(source), home=home, progress=advance)
-    _check_is_rollout(state.path, state.records_decoded > 0 or not state.damage)
+        state = rollout.reconstruct(reference(source), at=point(at), home=home, progress=advance)
+    check_is_rollout(state.path, state.records_decoded > 0 or not state.damage)
     return state
 
 
-def _check_is_rollout(path: str | os.PathLike[str] | None, has_records: bool) -> None:
+def check_is_rollout(path: str | os.PathLike[str] | None, has_records: bool) -> None:
     """Refuse a file that is all damage, unless its name says that it is a rollout: then it is a broken one."""
     if path is None or has_records or Path(path).name.startswith("rollout-"):
         return

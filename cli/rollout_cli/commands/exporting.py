@@ -1,0 +1,183 @@
+"""One session as a document: export."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from rollout_cli.failures import FINE
+from rollout_cli.options import At, Form, Home, Json, Source, reference
+from rollout_cli.terminal import Output, print_error, progress
+
+if TYPE_CHECKING:
+    import rollout
+    from rollout_cli.export.chronicle import Chronicle
+    from rollout_cli.terminal import ProgressCallback
+
+_WRITE_BYTES = 1 << 18
+_SUFFIXES = {".html": Form.html, ".htm": Form.html, ".md": Form.md, ".json": Form.json, ".jsonl": Form.jsonl}
+
+
+def export(
+    source: Source,
+    form: Annotated[Form | None, typer.Option("--format", "-f", help="Else as the output ends, or md.")] = None,
+    output: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="Else it is printed.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
+    images: Annotated[bool, typer.Option("--images", help="Pictures, too (html, openai).")] = False,
+    redact: Annotated[bool, typer.Option("--redact/--no-redact", help="Mask keys, tokens, passwords.")] = True,
+    at: At = None,
+    home: Home = None,
+    json: Json = False,
+) -> int:
+    """Write a session for others to read: html, md, json, jsonl (a rollout), openai (the next request).
+
+    Secrets are masked, as far as they can be recognized, and counted. For example: rollout export -1 -o session.html
+    """
+    import rollout
+
+    path = None if output is None else Path(output).expanduser()
+    form = form or (Form.md if path is None else _SUFFIXES.get(path.suffix.lower(), Form.md))
+    _check(form, path, force, json)
+    redactor = rollout.Redactor() if redact else None
+    out = Output()
+    with progress() as advance:
+        pieces = _pieces(form, source, at, home, redactor, images, path, advance)
+        size = _print(out, form, pieces) if path is None else _write(path, pieces)
+    counts = {} if redactor is None else dict(redactor.counts)
+    if json:
+        told = {
+            "format": form.value,
+            "path": str(path),
+            "bytes": size,
+            "redacted": sum(counts.values()),
+            "kinds": counts,
+        }
+        out.print_json([_encode(told)])
+    else:
+        print_error(f"rollout: {_tell(form, path, size)}{say_redacted(counts, redact=redact)}")
+    return FINE
+
+
+def _check(form: Form, path: Path | None, force: bool, json: bool) -> None:
+    from rollout.errors import UsageError
+
+    if path is None and json:
+        raise UsageError("--json tells of a file that was written", remedy="give --output FILE")
+    if path is None and form is Form.html and sys.stdout is not None and sys.stdout.isatty():
+        raise UsageError("a page is not for a terminal", remedy="give --output FILE.html, or a pipe")
+    if path is not None and not path.parent.is_dir():
+        raise UsageError(f"there is no folder {path.parent}", remedy="make it, or give another --output")
+    if path is not None and os.path.lexists(path) and (not force or path.is_dir()):
+        raise UsageError(f"{path} is there already", remedy="give another --output, or --force")
+
+
+def _spare_sources(output: Path | None, sources: Iterable[str | None]) -> None:
+    """No session is written over by its own export."""
+    from rollout.errors import UsageError
+
+    if output is not None and output.exists() and any(path and output.samefile(path) for path in sources):
+        raise UsageError(f"{output} is what is exported", remedy="give another --output")
+
+
+def _pieces(
+    form: Form,
+    source: str,
+    at: str | None,
+    home: str | None,
+    redactor: rollout.Redactor | None,
+    images: bool,
+    path: Path | None,
+    advance: ProgressCallback | None,
+) -> Iterator[bytes]:
+    import rollout
+    from rollout_cli.commands.reading import check_is_rollout
+    from rollout_cli.export import values
+    from rollout_cli.export.chronicle import Chronicle
+    from rollout_cli.points import point
+
+    ref = reference(source)
+    if form is Form.openai:
+        state = rollout.reconstruct(ref, at=point(at), home=home, progress=advance)
+        check_is_rollout(state.path, state.records_decoded > 0 or not state.damage)
+        _spare_sources(path, {str(state.path)})
+        yield from values.to_openai(state, redactor, images=images)
+        return
+    chronicle = Chronicle(ref, home, advance, at=point(at))
+    check_is_rollout(chronicle.path, chronicle.has_records)
+    _spare_sources(path, chronicle.paths)
+    if form is Form.jsonl:
+        yield from values.to_jsonl(chronicle, redactor)
+        return
+    if form is Form.json:
+        yield from values.to_json(chronicle, redactor)
+        return
+    for text in _documents(form, chronicle, redactor, images):
+        yield text.encode(errors="backslashreplace")
+
+
+def _documents(form: Form, chronicle: Chronicle, redactor: rollout.Redactor | None, images: bool) -> Iterator[str]:
+    from rollout_cli.export import markdown, page
+    from rollout_cli.export.facts import facts_of
+    from rollout_cli.export.telling import Teller
+
+    teller = Teller(redactor, images=images)
+    title, facts = facts_of(chronicle, teller)
+    if form is Form.md:
+        yield from markdown.to_markdown(chronicle, facts, teller)
+        yield f"\n---\n{say_redacted(_counts(redactor), redact=redactor is not None)}\n"
+    else:
+        yield from page.to_page(chronicle, title, facts, teller)
+        yield page.to_end(say_redacted(_counts(redactor), redact=redactor is not None))
+
+
+def _counts(redactor: rollout.Redactor | None) -> dict[str, int]:
+    return {} if redactor is None else dict(redactor.counts)
+
+
+def say_redacted(counts: dict[str, int], *, redact: bool) -> str:
+    """How many secrets were masked, and of which kinds."""
+    if not redact:
+        return "Secrets were not looked for."
+    if not counts:
+        return "No secrets were found."
+    total = sum(counts.values())
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items(), key=lambda each: (-each[1], each[0])))
+    return f"{total} secret{'s' if total > 1 else ''} masked: {kinds}."
+
+
+def _tell(form: Form, path: Path | None, size: int) -> str:
+    return "" if path is None else f"{form.value} written to {path}, {size:,} bytes. "
+
+
+def _print(out: Output, form: Form, pieces: Iterable[bytes]) -> int:
+    if form in (Form.md, Form.html):
+        return out.print_document(pieces)
+    out.print_json(pieces)
+    return 0
+
+
+def _write(path: Path, pieces: Iterable[bytes]) -> int:
+    """A file that is whole or not there; its size in bytes."""
+    making = path.with_name(f".{path.name}.{os.getpid()}.making")
+    try:
+        with making.open("wb", buffering=_WRITE_BYTES) as file:
+            for piece in pieces:
+                file.write(piece)
+            size = file.tell()
+        making.replace(path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            making.unlink()
+    return size
+
+
+def _encode(value: Any) -> bytes:
+    import msgspec
+
+    return msgspec.json.encode(value)

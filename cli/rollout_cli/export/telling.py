@@ -1,0 +1,138 @@
+"""What a record tells people: who says it, its text without secrets, its images; what became of it, in words."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import rollout
+from rollout_cli.export.chronicle import SEEN, Entry
+from rollout_cli.items import describe, texts
+
+_IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
+_FATES = {
+    "replaced": "replaced by the compaction in line",
+    "rolled_back": "taken back by line",
+    "removed": "removed by line",
+}
+_PROGRAM_TEXT = re.compile(
+    r"\s*(?:<([a-z_]+)(?: [^<>]*)?>.*</\1>|# agents\.md instructions.*</instructions>)\s*", re.IGNORECASE | re.DOTALL
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Told:
+    """One record for people: `kind` is user, assistant, call, output, compaction, note, … (in one word, of ours).
+
+    `label` is the same as it is recorded. `parts` are the items that a compaction put into the history.
+    """
+
+    kind: str
+    label: str
+    text: str
+    time: str | None
+    images: tuple[str, ...] = ()
+    parts: tuple[tuple[str, str], ...] = ()
+
+
+class Teller:
+    """Tells records, their secrets masked by the redactor (None: as they are)."""
+
+    def __init__(self, redactor: rollout.Redactor | None, *, images: bool = False) -> None:
+        self._redactor, self._images = redactor, images
+
+    def tell(self, entry: Entry) -> Told | None:
+        """None for what tells nothing that is not told elsewhere."""
+        record = entry.record
+        if entry.explained.status == "damaged":
+            return Told("note", "damaged", f"damaged: {entry.explained.reason}", None)
+        if record is None or record.is_damaged:
+            return None
+        if record.type == "compacted":
+            return self._compaction(record)
+        if entry.explained.status in SEEN and record.type in _ITEM_RECORDS:
+            return self._item(record)
+        if record.type == "event_msg" and record.kind in _NOTES:
+            return self._note(record)
+        return None
+
+    def clean(self, text: str) -> str:
+        """The text without secrets."""
+        return text if self._redactor is None else self._redactor.text(text)
+
+    def peek(self, text: str) -> str:
+        """The same of a text that is told a second time: not counted again."""
+        return text if self._redactor is None else rollout.Redactor().text(text)
+
+    def _item(self, record: rollout.Record) -> Told:
+        value = record.value
+        item: Any = value.get("payload", value)
+        if record.type == "inter_agent_communication" and isinstance(item, dict):
+            item = {**item, "type": "agent_message"}
+        described = describe(item)
+        kind = described.label if described.label in _KINDS else "item"
+        if kind == "developer" or (kind == "user" and _PROGRAM_TEXT.fullmatch(described.text)):
+            kind = "context"
+        found = tuple(_images(item)) if self._images else ()
+        return Told(kind, described.label, self.clean(described.text), _time(value), found)
+
+    def _compaction(self, record: rollout.Record) -> Told:
+        value = record.value
+        payload = value.get("payload")
+        payload = payload if isinstance(payload, dict) else {}
+        items = payload.get("replacement_history")
+        described = [describe(item) for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+        parts = tuple((each.label, self.clean(each.text)) for each in described)
+        return Told("compaction", "compacted", self.clean(texts(payload.get("message"))), _time(value), (), parts)
+
+    def _note(self, record: rollout.Record) -> Told | None:
+        value = record.value
+        payload = value["payload"]
+        key, words = _NOTES[str(record.kind)]
+        found = payload.get(key)
+        shown = "" if found is None else self.clean(found if isinstance(found, str) else texts(found))
+        return Told("note", str(record.kind), words.format(shown), _time(value))
+
+
+_ITEM_RECORDS = frozenset({"response_item", "inter_agent_communication"})
+_KINDS = frozenset("user assistant call output reasoning agent image compaction developer".split())
+_NOTES = {
+    "thread_rolled_back": ("num_turns", "turns taken back: {}"),
+    "items_removed": ("num_items", "items removed: {}"),
+    "turn_aborted": ("reason", "the turn ended: {}"),
+    "error": ("message", "error: {}"),
+    "entered_review_mode": ("user_facing_hint", "review begins {}"),
+    "exited_review_mode": ("-", "review ends {}"),
+}
+
+
+def fate_of(explained: rollout.Explained) -> str:
+    """What became of a line, in words; empty for what is as it was."""
+    words = [explained.status] if explained.status == "expired" else []
+    if explained.status in _FATES:
+        words.append(f"{_FATES[explained.status]} {explained.by}")
+    if explained.inherited is not None:
+        words.append(f"inherited from {explained.inherited}")
+    return ", ".join(words)
+
+
+def _time(value: Mapping[str, Any]) -> str | None:
+    time = value.get("timestamp")
+    return time if isinstance(time, str) else None
+
+
+def _images(value: object) -> Iterator[str]:
+    """The pictures of an item that are there as bytes."""
+    if isinstance(value, str):
+        if _IMAGE.fullmatch(value):
+            yield value
+    elif isinstance(value, list):
+        for each in value:
+            yield from _images(each)
+    elif isinstance(value, dict):
+        if value.get("type") == "image_generation_call" and isinstance(value.get("result"), str):
+            yield from _images(f"data:image/png;base64,{value['result']}")
+        for each in value.values():
+            yield from _images(each)

@@ -1,0 +1,84 @@
+"""Exports for programs: json (everything, by turns), jsonl (a rollout again), openai (the next request).
+
+`jsonl` is one file also for a session that goes on from others: their lines stand behind its own session_meta, as an
+older fork copies them. It reconstructs to the same state; lines are as they were unless a secret was in them. What is
+damaged is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+import rollout
+from rollout_cli.export.chronicle import Chronicle, Entry
+
+_encoder = msgspec.json.Encoder(decimal_format="number")
+Redact = rollout.Redactor | None
+
+
+def to_json(chronicle: Chronicle, redactor: Redact) -> Iterator[bytes]:
+    """{thread_id, session, turns: [{id, status, …, records: [{line, status, …, record}]}], redacted}.
+
+    The first of the turns is null in all its own keys if something stands before the first turn.
+    """
+    head = {"thread_id": chronicle.thread_id, "session": _clean(chronicle.session, redactor)}
+    yield _encode(head)[:-1] + b',"turns":['
+    for at, (section, entries) in enumerate(chronicle):
+        turn = section.turn
+        keys = ("id", "status", "stands", "started", "ended", "model")
+        told = {key: None if turn is None else getattr(turn, key) for key in keys}
+        yield (b"," if at else b"") + _encode(told)[:-1] + b',"records":['
+        for n, entry in enumerate(entries):
+            yield (b"," if n else b"") + _encode(_entry(entry, redactor))
+        yield b"]}"
+    yield b'],"redacted":' + _encode({} if redactor is None else dict(redactor.counts)) + b"}"
+
+
+def _entry(entry: Entry, redactor: Redact) -> dict[str, Any]:
+    explained = entry.explained
+    keys = ("line", "offset", "status", "by", "by_inherited", "inherited", "reason")
+    value = None if entry.record is None else entry.record.value
+    return {key: getattr(explained, key) for key in keys} | {"record": _clean(value, redactor)}
+
+
+def to_jsonl(chronicle: Chronicle, redactor: Redact) -> Iterator[bytes]:
+    """The records, one a line."""
+    own = chronicle.meta if chronicle.is_continued and chronicle.session else None
+    if own is not None:
+        value = own.value
+        value["payload"].pop("history_base", None)
+        yield _encode(_clean(value, redactor)) + b"\n"
+    for _, entries in chronicle:
+        for entry in entries:
+            record = entry.record
+            is_moved = own is not None and entry.explained.inherited is None and record == own
+            if record is not None and record.data and not is_moved:
+                yield _line(record, redactor) + b"\n"
+
+
+def _line(record: rollout.Record, redactor: Redact) -> bytes:
+    if redactor is None:
+        return record.data
+    before, cleaned = redactor.total, redactor.value(record.value)
+    return record.data if redactor.total == before else _encode(cleaned)
+
+
+def to_openai(state: rollout.State, redactor: Redact, *, images: bool = True) -> Iterator[bytes]:
+    """The body of the next request to the Responses API: {model, instructions, input}."""
+    head = {"model": state.previous_model, "instructions": state.base_instructions}
+    known = {key: value for key, value in head.items() if value is not None}
+    yield (_encode(_clean(known, redactor))[:-1] + (b"," if known else b"")) + b'"input":['
+    for at, item in enumerate(state.for_prompt(images=images)):
+        yield (b"," if at else b"") + _encode(_clean(item, redactor))
+    yield b"]}"
+
+
+def _clean(value: Any, redactor: Redact) -> Any:
+    return value if redactor is None else redactor.value(value)
+
+
+def _encode(value: Any) -> bytes:
+    return _encoder.encode(value)

@@ -1,0 +1,48 @@
+"""Moments of a session as a command line names them: a turn, `ordinal:N`, `line:N`, `offset:N`; behind an `@` too.
+
+A turn is named by its id, the beginning of it, or its end as a narrow terminal shows it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from rollout_cli.options import reference
+
+_NUMBERED = re.compile(r"(ordinal|line|offset):(.*)", re.DOTALL)
+_DIGITS = re.compile(r"[0-9]{1,18}")
+
+
+def point(text: str | None) -> str | int | None:
+    """What the library takes as `at`. UsageError."""
+    from rollout import Line, Ordinal, UsageError
+
+    if text is None:
+        return None
+    found = _NUMBERED.fullmatch(text)
+    if found is not None and _DIGITS.fullmatch(found[2]):
+        number = int(found[2])
+        return {"ordinal": Ordinal(number), "line": Line(number)}.get(found[1], number)
+    if found is not None or not text:
+        remedy = "give a turn id, or a number: ordinal:12, line:40, offset:5916"
+        raise UsageError(f"{text!r} is no point of a session", remedy=remedy)
+    return text
+
+
+def reference_at(text: str, other: str | None = None, home: str | None = None) -> tuple[str | int, str | int | None]:
+    """`SESSION` or `SESSION@POINT` as reference and point; `@POINT` alone is one of the `other` session.
+
+    A path or a name with an `@` in it counts before a point. NotFound, UsageError.
+    """
+    from rollout import NotFound, Store
+
+    session, at, moment = text.rpartition("@")
+    if not at or os.path.lexists(text):
+        return reference(text), None
+    if not session and other is not None:
+        return reference_at(other, home=home)[0], point(moment)
+    try:
+        return str(Store(home).resolve(text)), None
+    except NotFound:
+        return reference(session), point(moment)

@@ -1,0 +1,43 @@
+"""What is wrong in a home, as rows to read. As in `render`, nothing here prints and nothing escapes."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from rollout_cli.render import size
+from rollout_cli.terminal import Line
+
+if TYPE_CHECKING:
+    import rollout
+
+
+def diagnosis(found: rollout.Diagnosis) -> Iterator[Line]:
+    """`rollout doctor`: each finding, what helps, then the sum."""
+    for finding in found.findings:
+        yield from _finding(finding)
+    problems = sum(finding.is_problem for finding in found.findings)
+    hints = len(found.findings) - problems
+    what = f"{_count(found.sessions, 'session')} in {_count(found.files, 'file')}, {size(found.bytes)}: "
+    what += f"{_count(problems, 'problem')}, {_count(hints, 'hint')}" if found.findings else "nothing is wrong"
+    label, style = ("ok", "bold green") if found.ok else ("not well", "bold red")
+    yield (f"{label:<10}", style), what
+    index = found.index
+    yield ("index     ", "bold"), f"knew {index.files - index.stale:,} of {_count(index.files, 'file')}"
+
+
+def _finding(finding: rollout.Finding) -> Iterator[Line]:
+    label, style = ("problem", "bold red") if finding.is_problem else ("hint", "bold yellow")
+    subject = finding.thread or finding.path
+    where = "" if subject is None else f"{subject}: "
+    room = f" ({size(finding.bytes)})" if finding.bytes is not None else ""
+    yield (f"{label:<10}", style), f"{where}{finding.what}{room}"
+    if finding.command is None:
+        yield f"{'':<10}{finding.remedy}", ""
+    else:
+        yield f"{'':<10}", (shlex.join(finding.command), "cyan"), (f"  {finding.remedy}", "dim")
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

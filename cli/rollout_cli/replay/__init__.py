@@ -1,0 +1,1 @@
+"""`rollout replay`: a session stepped through on the screen, or printed."""

@@ -1,0 +1,164 @@
+"""A home looked over: what is wrong, and for each thing the command that helps.
+
+Changes nothing but the index, which is brought up to date on the way. A file that another process is at work on is
+left to it: what was written to a moment ago is not called torn, nor left over.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from rollout import ids
+from rollout.catalog.checkup import Checkup, File
+from rollout.catalog.findings import Finding, command_in
+from rollout.catalog.index import NAME, Index, IndexStatus, with_index
+from rollout.keeping import ASIDE, HALF_MADE
+from rollout.limits import MIB
+from rollout.storage import home as homes
+from rollout.storage.cipher import has_keys
+from rollout.storage.fs import FileSystem
+from rollout.storage.home import Entry
+from rollout.storage.names import Names, fold
+
+Progress = Callable[[int, int], None]
+
+REST_DAYS, REST_BYTES = 30, 100 * MIB
+"""Plain sessions that rest for so long, and together take so much, should be sealed."""
+_LEFTOVER_S = 600.0
+_HIDDEN = (ASIDE, HALF_MADE, ".mended", ".damaged", ".backup", ".rekeyed", ".vacuumed")
+_KEPT = ("torn", "damaged", "backup")
+_TWIN = "the plain file beside it counts"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What was found in a home, problems first. `files` were looked at; the index is told as it was before."""
+
+    home: Path
+    findings: tuple[Finding, ...]
+    files: int
+    sessions: int
+    bytes: int
+    index: IndexStatus
+
+    @property
+    def ok(self) -> bool:
+        """No problem; there may be advice."""
+        return not any(finding.is_problem for finding in self.findings)
+
+
+def diagnose(home: Path, fs: FileSystem, clock: Callable[[], float], progress: Progress | None = None) -> Diagnosis:
+    """Looks over all files of a home. `clock` gives Unix seconds; `progress(bytes_done, bytes_total)`."""
+    return with_index(home, fs, lambda index: _Doctor(home, fs, clock(), index).look(progress))
+
+
+class _Doctor:
+    def __init__(self, home: Path, fs: FileSystem, now_s: float, index: Index) -> None:
+        self._home, self._fs, self._now_s, self._index = home, fs, now_s, index
+        self._odd: list[tuple[Path, str]] = []
+
+    def look(self, progress: Progress | None) -> Diagnosis:
+        status = self._index.status()
+        entries = list(homes.scan(self._home, lambda path, what: self._odd.append((path, what)), fs=self._fs))
+        files = list(self._files(entries, progress))
+        checkup = Checkup(self._home, self._fs)
+        found = [finding for file in files for finding in checkup.check(file)]
+        found += [*self._rest(files), *self._leftovers(files), *self._names(entries), *self._oddities()]
+        found += self._cache(status)
+        return Diagnosis(
+            self._home,
+            tuple(sorted(found, key=lambda finding: finding.order)),
+            len(files),
+            len({entry.thread for entry in entries}),
+            sum(file.digest.bytes for file in files),
+            status,
+        )
+
+    def _files(self, entries: list[Entry], progress: Progress | None) -> Iterator[File]:
+        twins = {path.with_name(path.name.removesuffix(".zst")) for path, what in self._odd if what == _TWIN}
+        of_thread = collections.Counter(entry.thread for entry in entries)
+        for entry, digest, mtime_s in self._index.digests(entries, progress, at_once=True):
+            yield File(entry, digest, self._now_s - mtime_s, entry.path in twins, of_thread[entry.thread] == 1)
+
+    def _rest(self, files: list[File]) -> Iterator[Finding]:
+        rests = [f for f in files if not f.entry.sealed and f.age_s >= REST_DAYS * 86400 and f.digest.trouble is None]
+        size = sum(file.digest.bytes for file in rests)
+        if size >= REST_BYTES:
+            what = f"{len(rests):,} sessions that nobody wrote to for {REST_DAYS} days are not sealed"
+            command = command_in(self._home, "seal", "--older-than", f"{REST_DAYS}d")
+            yield Finding("rest", None, None, what, "packs them; they read as before", command, bytes=size)
+
+    def _leftovers(self, files: list[File]) -> Iterator[Finding]:
+        """Hidden files that a crash left, and what repairs kept."""
+        kept: list[int] = []
+        for folder, _, found in homes.folders(self._home, fs=self._fs):
+            for name, kind in found:
+                path = folder / name
+                ending = next((end for end in _HIDDEN if name.endswith(end)), None)
+                if kind == "file" and name.startswith(".") and ending and ids.parse_file_name(name[1 : -len(ending)]):
+                    if (size := self._settled(path, _LEFTOVER_S)) is not None:
+                        yield self._leftover(path, ending, size, files)
+                elif kind == "file" and _kept_of(name) and (size := self._settled(path, 0)) is not None:
+                    kept.append(size)
+        if kept:
+            what = f"{len(kept):,} files (.torn, .damaged, .backup) hold what was cut off or replaced"
+            remedy = "they can be deleted when nothing in them is missed"
+            yield Finding("kept", None, None, what, remedy, bytes=sum(kept))
+
+    def _leftover(self, path: Path, ending: str, size: int, files: list[File]) -> Finding:
+        what = f"left by a command that did not come to its end ({ending[1:]})"
+        command: tuple[str, ...] | None = ("rm", str(path))
+        remedy = "deletes it; nobody reads it"
+        if ending == ASIDE:
+            remedy = "the next archive, unarchive or rm deletes it, or takes it back if something needs it"
+            other = next((file.reference for file in files if not file.entry.archived), None)
+            command = None if other is None else command_in(self._home, "unarchive", other)  # it is: nothing moves
+        return Finding("leftover", path, None, what, remedy, command, bytes=size)
+
+    def _settled(self, path: Path, age_s: float) -> int | None:
+        """The size of a file that was not written to for so long; None for another, or one that has gone."""
+        try:
+            status = self._fs.status(path)
+        except OSError:
+            return None
+        return status.size if self._now_s - status.mtime_ns / 1e9 >= age_s else None
+
+    def _names(self, entries: list[Entry]) -> Iterator[Finding]:
+        names, there = Names(self._home, self._fs), {entry.thread: entry for entry in entries}
+        if names.trouble is not None:
+            yield Finding("names", names.path, None, f"names are lost: {names.trouble}", "see who may read it")
+        if names.lost_lines:
+            what = f"{names.lost_lines:,} lines are no names: what they named has its older name, or none"
+            yield Finding("names", names.path, None, what, "name those sessions again with `rollout name`")
+        by_name: dict[str, list[Entry]] = {}
+        for thread, name in names.by_thread().items():
+            if thread in there:
+                by_name.setdefault(fold(name), []).append(there[ids.ThreadId(thread)])
+        for same in by_name.values():
+            for older in sorted(same, key=lambda entry: entry.order)[:-1]:
+                name = names.by_thread()[older.thread]
+                command = command_in(self._home, "name", older.path, "--clear")
+                what, remedy = f"a newer session is called {name!r:.80}, too", "takes the name away; or give another"
+                yield Finding("name", older.path, older.thread, what, remedy, command)
+
+    def _oddities(self) -> Iterator[Finding]:
+        for path, what in self._odd:
+            if what.startswith("cannot be"):
+                yield Finding("unreadable", path, None, what, "see who may read it", resumes=False)
+            elif what != _TWIN:
+                yield Finding("odd", path, None, what, "give it the name of a rollout, or take it out of the home")
+
+    def _cache(self, status: IndexStatus) -> Iterator[Finding]:
+        if status.path is None and status.files and not has_keys(self._fs):
+            what = "the index is not kept: each list and search reads what it needs anew"
+            yield Finding("index", None, None, what, f"let {NAME} be written to the home")
+
+
+def _kept_of(name: str) -> bool:
+    """Whether a repair kept this beside a rollout."""
+    inner, _, ending = name.rpartition(".")
+    word, _, number = ending.rpartition("-")
+    return word in _KEPT and number.isdigit() and ids.parse_file_name(inner) is not None
