@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from bench import agents, crypto, keep, read, rollouts, sealed, write
+from bench import agents, crypto, export, keep, read, replay, rollouts, sealed, write
 from bench.measure import run_child
 
 _UNITS = {"K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
@@ -60,7 +60,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         writing += _show(crypto.run(**how), _WRITE_COLUMNS, _write_cells, options.json)
     if options.part in ("all", "agents"):
         writing += _show(agents.run(**how), _WRITE_COLUMNS, _write_cells, options.json)
-    checks = [*read.check(reading), *write.check(writing)]
+    if options.part in ("all", "replay"):
+        writing += _show(replay.run(**how), _WRITE_COLUMNS, _write_cells, options.json)
+    if options.part in ("all", "export"):
+        reading += _show(export.run(**how), _COLUMNS, _cells, options.json)
+    checks = [*read.check(reading), *export.check(reading), *write.check(writing)]
     if options.json:
         json.dump(
             {
@@ -183,7 +187,7 @@ def _size_bytes(text: str) -> int:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Ratios against the plainest way to do it.")
-    parts = ("all", "read", "write", "keep", "crypto", "agents")
+    parts = ("all", "read", "write", "keep", "crypto", "agents", "replay", "export")
     parser.add_argument("part", nargs="?", choices=parts, default="all", help="what to measure")
     parser.add_argument("--quick", action="store_true", help="10 and 100 MB only")
     parser.add_argument("--runs", type=int, default=5, help="runs of which the median counts (default 5)")

@@ -29,6 +29,7 @@ PAGE: Final = 20
 COMMON: Final = "parser"
 ABSENT: Final = "zugzwang"
 PAGE_SECONDS: Final = 0.030
+STATS_SECONDS: Final = 0.200
 _WARM_RUNS: Final = 20
 _ALL: Final = 1_000_000
 
@@ -45,6 +46,8 @@ def run(*, quick: bool, runs: int, folder: Path | None = None) -> Iterator[Row]:
             yield Row(f"{case} ({count} rollouts)", seconds, READ, baseline_seconds, None)
         seconds = _median(partial(list_rows, home, PAGE), _WARM_RUNS)
         yield Row(f"list of {PAGE}, warm", seconds, "30 ms", PAGE_SECONDS, 1.0)
+        seconds = _median(partial(add_up, home), _WARM_RUNS)
+        yield Row(f"stats of {count}, warm", seconds, "200 ms", STATS_SECONDS, 1.0)
 
 
 def _measure(home: Path, runs: int) -> Iterator[tuple[str, float]]:
@@ -86,6 +89,11 @@ def read_all(home: Path) -> int:
 def list_rows(home: Path, limit: int = _ALL) -> int:
     """Rows of a list."""
     return len(Store(home).list(limit=limit))
+
+
+def add_up(home: Path) -> int:
+    """Sessions that were added up."""
+    return Store(home).stats().sessions
 
 
 def search(home: Path, query: str) -> int:
