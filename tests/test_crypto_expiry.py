@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rollout
@@ -83,6 +83,7 @@ def check(lines: list[bytes], expire_at: list[int], now: int, small: Limits) -> 
     assert rollout.verify(data, cipher=at(now)).damaged_lines == 0
 
 
+@settings(max_examples=60)
 @given(logs, st.integers(0, 30), limits)
 def test_at_any_time_the_history_is_that_of_the_whole_log_without_what_has_expired(
     lines: list[bytes], now: int, small: Limits
@@ -90,6 +91,7 @@ def test_at_any_time_the_history_is_that_of_the_whole_log_without_what_has_expir
     check(lines, list(range(max(len(lines), 1))), now, small)
 
 
+@settings(max_examples=60)
 @given(logs, st.lists(st.sampled_from([0, 1, NEVER]), min_size=1, max_size=9), limits)
 def test_so_it_is_where_newer_lines_expire_before_older_ones(
     lines: list[bytes], expire_at: list[int], small: Limits
@@ -102,6 +104,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("expiry")
 
 
+@settings(max_examples=50)
 @given(lines=logs, now=st.integers(0, 30))
 def test_what_vacuum_leaves_says_the_same_for_ever(folder: Path, lines: list[bytes], now: int) -> None:
     data = lasting(lines, list(range(len(lines))))
