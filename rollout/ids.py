@@ -7,6 +7,7 @@ File names are made here and nowhere else, from ids and a time, never from data.
 from __future__ import annotations
 
 import datetime
+import functools
 import re
 import threading
 import uuid
@@ -83,6 +84,7 @@ class NameParts(NamedTuple):
     sealed: bool
 
 
+@functools.lru_cache(maxsize=1 << 14)  # a home is looked over again and again
 def parse_file_name(name: str) -> NameParts | None:
     """The parts of a rollout's file name, or None if it is not one."""
     found = _NAME.fullmatch(name)

@@ -68,4 +68,4 @@ class Sessions(SessionMachine):
 
 
 TestSessions = Sessions.TestCase
-TestSessions.settings = settings(max_examples=30, stateful_step_count=40)
+TestSessions.settings = settings(max_examples=20, stateful_step_count=40)

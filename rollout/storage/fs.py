@@ -232,9 +232,8 @@ def _regular(fd: int, path: str) -> int:
     raise _no_rollout(path, kinds.get(stat.S_IFMT(mode), "no regular file"))
 
 
-def _kind_of(entry: os.DirEntry[str]) -> Literal["file", "directory", "link", "other"]:
-    if entry.is_file(follow_symlinks=False):
-        return "file"
+def _kind_of(entry: os.DirEntry[str]) -> Literal["directory", "link", "other"]:
+    """Of what is no regular file."""
     if entry.is_dir(follow_symlinks=False):
         return "directory"
     return "link" if entry.is_symlink() else "other"
@@ -316,7 +315,12 @@ class RealFileSystem:
 
     def listed(self, path: AnyPath) -> list[Listed]:
         with os.scandir(path) as found:
-            return sorted([Listed(entry.name, _kind_of(entry)) for entry in found])
+            return sorted(
+                [
+                    Listed(entry.name, "file" if entry.is_file(follow_symlinks=False) else _kind_of(entry))
+                    for entry in found
+                ]
+            )
 
     def status(self, path: AnyPath) -> Status:
         found = os.stat(path)
