@@ -26,7 +26,7 @@ from rollout.upkeeping.repair import apply_repair, plan_repair
 from tests import builders as b
 
 CHECKS_ALL = "ROLLOUT_CRASH" in os.environ
-PART = 1 if CHECKS_ALL else 25
+PART = 1 if CHECKS_ALL else 15
 """One state in so many is checked to the end."""
 CONTEXT = {"model": "m"}
 CALLS = [
