@@ -1,9 +1,12 @@
 """Records to lines: what may be written, and its one spelling.
 
 A line is `{"timestamp":…,"type":…,"payload":…}` (an `ordinal` before the type where the log has them, then the keys of
-a label), compact, UTF-8.
-JSON that is given as bytes is checked and put in as it is. A value is JSON already or it is refused: nothing is turned
-into something else, and no number goes through a float. What is refused raises RecordError before a byte is written.
+a label), compact, UTF-8. A value is JSON already or it is refused: nothing is turned into something else, and no number
+goes through a float. JSON that is given as bytes is checked and put in as it is. What is refused raises RecordError
+before a byte is written.
+
+A payload may hold what looks like the beginning of a line. A write that a crash cuts behind such an object would leave
+it as a record of its own (readers look for one behind a torn line), so its first key is spelled with an escape.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from rollout.limits import DEFAULT
 AnyItem: TypeAlias = "Mapping[str, Any] | bytes | bytearray | memoryview | Raw"
 """One item: a mapping of JSON values, or its JSON."""
 
+_BEGIN, _ESCAPED = b'{"timestamp":"', b'{"\\u0074imestamp":"'
 _JSON_SPACE = b" \t\r\n"
 _BYTES = (bytes, bytearray, memoryview, Raw)
 _PLAIN = frozenset({str, int, bool, type(None)})
@@ -79,6 +83,11 @@ def encode(value: object) -> bytes:
         data = _one_line(bytes(value))
         _shaped("", data)
         return data
+    return encode_value(value)
+
+
+def encode_value(value: object) -> bytes:
+    """A JSON value as JSON on one line; bytes are none."""
     try:
         _check(value)
         return _encode(value)
@@ -128,15 +137,27 @@ def record(type: str, payload: object) -> Part:
 
 def line(part: Part, unix_seconds: float, ordinal: int | None = None, label: bytes = b"") -> bytes:
     """The line, with its end; `unix_seconds` is its time, `label` the envelope of a Label."""
-    kind, payload = part
+    return enclose(head(part.type, unix_seconds, ordinal, label), part.payload)
+
+
+def head(type: str, unix_seconds: float, ordinal: int | None = None, label: bytes = b"") -> bytes:
+    """What a line has ahead of its payload."""
+    number = b"" if ordinal is None else b'"ordinal":%d,' % ordinal
+    return b'{"timestamp":"%b",%b%b"type":%b,"payload":' % (
+        timestamp(unix_seconds).encode(),
+        number,
+        label,
+        _encode(type),
+    )
+
+
+def enclose(head: bytes, payload: bytes, behind: bytes = b"") -> bytes:
+    """The line, with its end, of a head and a payload; `behind` is what the envelope has behind that."""
     if codec.is_too_deep(payload, DEFAULT.depth - 1):
         raise RecordError(f"nested deeper than {DEFAULT.depth}")
-    unix_ms = round(unix_seconds * 1000)
-    if ordinal is None:
-        made = _beginning(unix_ms, kind, label) + payload + b"}\n"
-    else:
-        head = b'{"timestamp":"%b","ordinal":%d,%b"type":%b,"payload":'
-        made = head % (_timestamp(unix_ms).encode(), ordinal, label, _encode(kind)) + payload + b"}\n"
+    if _BEGIN in payload:
+        payload = payload.replace(_BEGIN, _ESCAPED)
+    made = b"%b%b%b}\n" % (head, payload, behind)
     if len(made) > DEFAULT.line_bytes:
         raise RecordError(f"a line of {len(made)} bytes is longer than the limit of {DEFAULT.line_bytes}")
     return made
@@ -144,32 +165,20 @@ def line(part: Part, unix_seconds: float, ordinal: int | None = None, label: byt
 
 def timestamp(unix_seconds: float) -> str:
     """UTC with milliseconds: 2026-03-20T10:00:02.000Z."""
-    return _timestamp(round(unix_seconds * 1000))
-
-
-@functools.lru_cache(maxsize=16)  # many records are of one millisecond
-def _beginning(unix_ms: int, kind: str, label: bytes) -> bytes:
-    return b'{"timestamp":"%b",%b"type":%b,"payload":' % (_timestamp(unix_ms).encode(), label, _encode(kind))
+    second, ms = divmod(round(unix_seconds * 1000), 1000)
+    return f"{_second(second)}.{ms:03d}Z"
 
 
 @functools.lru_cache(maxsize=4)
-def _timestamp(unix_ms: int) -> str:
-    second, ms = divmod(unix_ms, 1000)
-    return f"{datetime.datetime.fromtimestamp(second, datetime.UTC):%Y-%m-%dT%H:%M:%S}.{ms:03d}Z"
+def _second(unix_seconds: int) -> str:
+    return datetime.datetime.fromtimestamp(unix_seconds, datetime.UTC).isoformat()[:19]
 
 
 def _check(value: object) -> None:
     """Raises TypeError or ValueError for what is no JSON but would be turned into some."""
     kind = type(value)
-    if kind in _PLAIN:
-        return
-    if kind is float:
-        if not math.isfinite(value):  # type: ignore[arg-type]  # a float, as the line above says
-            raise ValueError(f"{value} is no number of JSON")
-    elif isinstance(value, dict) or (
-        kind is not list and isinstance(value, Mapping)
-    ):  # the last question is a slow one
-        for key, under in value.items():
+    if kind is dict or (kind is not list and kind not in _PLAIN and isinstance(value, Mapping)):
+        for key, under in value.items():  # type: ignore[attr-defined]  # a mapping, as the line above says
             if type(key) is not str:
                 raise TypeError(f"a key is {key!r}, not a text")
             if type(under) not in _PLAIN:
@@ -178,7 +187,15 @@ def _check(value: object) -> None:
         for under in value:
             if type(under) not in _PLAIN:
                 _check(under)
-    elif kind is not Raw:  # those are made here, of what was checked
+    elif isinstance(value, float) and kind is float:
+        if not math.isfinite(value):
+            raise ValueError(f"{value} is no number of JSON")
+    elif isinstance(value, Raw):
+        data = bytes(value)
+        if b"\n" in data or not codec.is_utf8(data):
+            raise ValueError("line ends or invalid UTF-8 in what is said to be JSON")
+        _shaped("", data)
+    elif kind not in _PLAIN:
         raise TypeError(f"a value is of type {kind.__name__}")
 
 

@@ -14,8 +14,10 @@ import pytest
 
 import rollout
 from rollout import Store, encoding
+from rollout.core import codec
 from rollout.errors import Closed, Conflict, RecordError, UsageError
 from rollout.recorder import ABORTED_TEXT
+from rollout.storage.source import holds_record
 from tests.builders import assistant_item, user_item
 from tests.sessions import DAY, a_log, a_store, context, interrupt, kinds, lines_of, take_turn, texts
 
@@ -107,6 +109,16 @@ def test_json_in_bytes_goes_in_and_comes_out_byte_for_byte(store: Store, given: 
         turn.append_all([memoryview(given), bytearray(given)])
         state = log.resume_state()
         assert [state.history.raw(i) for i in (1, 2, 3)] == [given] * 3
+
+
+def test_no_part_of_a_line_is_taken_for_a_record_wherever_a_crash_cuts_it(store: Store) -> None:
+    record = {"timestamp": "t", "type": "response_item", "payload": {"type": "message", "role": "user", "content": []}}
+    with store.create(cwd="/w") as log:
+        begin = log.record("note", {"seen": record})
+        end = log.record("note", [record, json.dumps(record)])
+    data = log.path.read_bytes()
+    assert codec.decode_value(data[begin:end])["payload"] == [record, json.dumps(record)]
+    assert not any(holds_record(data[begin:cut]) for cut in range(begin, end - 1))
 
 
 def test_values_are_written_exactly_and_from_one_log_to_another_without_change(store: Store) -> None:

@@ -9,6 +9,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -20,7 +21,7 @@ from rollout.core.recent import recent_entries, recent_items
 from rollout.core.reconstruct import Segment
 from rollout.errors import RecordError
 from rollout.integrations.agents import RolloutSession
-from rollout.integrations.agents.opaque import item_of, line_of, plain_items_of
+from rollout.integrations.agents.opaque import item_of, lines_of, plain_items_of
 from rollout.limits import DEFAULT, Limits
 from rollout.storage.recovery import mark_batch
 from rollout.storage.source import holds_record
@@ -34,6 +35,12 @@ def spelled(items: list[Any]) -> str:
     return json.dumps(items)
 
 
+def line_of(item: Any) -> bytes:
+    """Its line."""
+    (line,) = lines_of([item], 1.0)
+    return line
+
+
 def nested(depth: int) -> Any:
     """Lists in lists, so many."""
     made: Any = []
@@ -44,7 +51,7 @@ def nested(depth: int) -> Any:
 
 @given(st.lists(items, max_size=6))
 def test_what_goes_in_comes_back_equal_and_in_order(added: list[Any]) -> None:
-    lines = [line_of(item, 1.0) for item in added]
+    lines = lines_of(added, 1.0)
     for written in (lines, mark_batch(lines) if lines else []):
         assert spelled([item_of(line.rstrip(b"\n")) for line in written]) == spelled(added)
         plain = [plain_items_of([line.rstrip(b"\n")]) for line in written]
@@ -57,7 +64,7 @@ def test_what_goes_in_comes_back_equal_and_in_order(added: list[Any]) -> None:
 def test_no_part_of_a_line_is_taken_for_a_record_wherever_a_crash_cuts_it(
     item: Any, data: st.DataObject | None
 ) -> None:
-    line = line_of(item, 1.0)
+    line = line_of(item)
     cuts = range(len(line) - 1) if data is None else [data.draw(st.integers(0, len(line) - 2))]
     assert not any(holds_record(line[:cut]) for cut in cuts)
     assert holds_record(line[:-1])
@@ -65,9 +72,9 @@ def test_no_part_of_a_line_is_taken_for_a_record_wherever_a_crash_cuts_it(
 
 @given(items)
 def test_every_item_is_shown_by_whoever_reads_the_log(item: Any) -> None:
-    (shown,) = rollout.reconstruct(line_of(item, 1.0)).history
+    (shown,) = rollout.reconstruct(line_of(item)).history
     assert isinstance(shown["type"], str)
-    assert rollout.verify(line_of(item, 1.0)).damaged_lines == 0
+    assert rollout.verify(line_of(item)).damaged_lines == 0
     if isinstance(item, dict) and item.get("role") == "user" and "type" not in item and "content" in item:
         assert shown == {"type": "message", **item}
     elif shown["type"] == "session_item" and shown != item:
@@ -99,6 +106,9 @@ NO_JSON: list[Any] = [
     [Color.RED],
     range(3),
     nested(DEFAULT.depth + 1),
+    msgspec.Raw(b'{"a":'),
+    msgspec.Raw(b"1\n"),
+    msgspec.Raw(b'"\xff"'),
 ]
 
 
@@ -120,11 +130,11 @@ def test_what_is_no_json_is_refused_before_anything_is_made(tmp_path: Path, valu
 
 def test_an_item_may_be_nested_to_the_limit_of_a_line() -> None:
     bare = nested(DEFAULT.depth - 2)  # in an item that wraps it, in the envelope
-    assert item_of(line_of(bare, 1.0)) == bare
+    assert item_of(line_of(bare)) == bare
     shown = {"type": "reasoning", "deep": nested(DEFAULT.depth - 2)}
-    assert item_of(line_of(shown, 1.0)) == shown
+    assert item_of(line_of(shown)) == shown
     with pytest.raises(RecordError, match="nested deeper"):
-        line_of(nested(DEFAULT.depth - 1), 1.0)
+        line_of(nested(DEFAULT.depth - 1))
 
 
 def test_odd_items_survive_a_session_on_disk_and_in_memory(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ from rollout.errors import NotFound, UsageError, WriteError
 from rollout.integrations.agents.cuts import BranchError, Cut, check_name, no_branch
 from rollout.integrations.agents.itemlog import ItemLog
 from rollout.integrations.agents.ledger import MAIN, Branch, Cleared, Current, Ledger
-from rollout.integrations.agents.opaque import line_of
+from rollout.integrations.agents.opaque import lines_of
 from rollout.integrations.agents.turns import Conversation, Place, read_conversation, read_current
 from rollout.integrations.agents.usage import take_usage, tell_usage
 from rollout.log import Rollout
@@ -90,7 +90,7 @@ class Branches:
         """Appends to the current branch, with the label in force here. RecordError, NotFound, WriteError."""
         if items:
             now, label = self._ports.clock(), labelling.in_force(self._label).envelope
-            lines = [line_of(item, now, label) for item in items]  # refused before anything is made
+            lines = lines_of(items, now, label)  # refused before anything is made
             self._writable(begins=True).write(lines)
 
     def pop(self) -> Any:
@@ -107,14 +107,14 @@ class Branches:
     def replace(self, snapshot: Snapshot, start: int, items: list[Any]) -> bool:
         """Puts items in the place of a snapshot's from `start` on, all or nothing; False if these have changed."""
         now, label = self._ports.clock(), labelling.in_force(self._label).envelope
-        lines = [line_of(item, now, label) for item in items]
+        lines = lines_of(items, now, label)
         is_all, expected = snapshot.is_whole and start == 0, snapshot.entries[start:]
         return bool(expected) and snapshot.log.replace(expected, lines, is_all=is_all)
 
     def replace_all(self, items: list[Any]) -> None:
         """Puts items in the place of all of the current branch, all or nothing."""
         now, label = self._ports.clock(), labelling.in_force(self._label).envelope
-        lines = [line_of(item, now, label) for item in items]
+        lines = lines_of(items, now, label)
         self._writable(begins=True).replace_all(lines)
 
     def clear(self) -> None:

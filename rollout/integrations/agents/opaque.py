@@ -4,14 +4,11 @@ An item that the model API would take is written as it is. A message without a `
 so that a reader of the log sees a message. What no reader would show (S3: system messages, hidden types, values that
 are no items at all) is put into an item of type `session_item`. Behind the payload the line then says what was done
 to it (`"item":"typeless"` or `"item":"wrapped"`); other readers pass over that key.
-
-An item may hold what looks like the beginning of a line. A write that a crash cuts behind such an object would leave it
-as a record of its own (readers look for one behind a torn line), so its first key is spelled with an escape.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -21,15 +18,12 @@ from rollout import encoding
 from rollout.core import codec
 from rollout.core import records as r
 from rollout.core.history import AgentLine, Entry, raw_item
-from rollout.encoding import Part
 from rollout.errors import RecordError
 from rollout.limits import DEFAULT
 
 _SHOWN_ROLES = frozenset({"user", "assistant", "developer"})
-_TYPELESS, _WRAPPED = b',"item":"typeless"}\n', b',"item":"wrapped"}\n'
-_BEGIN, _ESCAPED = b'{"timestamp":"', b'{"\\u0074imestamp":"'
+_TYPELESS, _WRAPPED = b',"item":"typeless"', b',"item":"wrapped"'
 _BRACE = ord("{")
-_BYTES = (bytes, bytearray, memoryview, Raw)
 
 
 class _Line(msgspec.Struct, frozen=True, gc=False):
@@ -48,24 +42,25 @@ _decoder = msgspec.json.Decoder(_Line)
 _decode = _decoder.decode
 
 
-def line_of(item: object, unix_seconds: float, label: bytes = b"") -> bytes:
-    """The line of one item; `label` is the envelope of a Label. RecordError if the item is no JSON value."""
-    if isinstance(item, _BYTES):
-        raise RecordError(f"not JSON: an item is of type {type(item).__name__}")
-    payload = encoding.encode(item)
-    if _BEGIN in payload:
-        payload = payload.replace(_BEGIN, _ESCAPED)
-    mark = b""
-    if isinstance(item, Mapping):
-        kind, role = item.get("type"), item.get("role")
-        if "type" not in item and type(role) is str and role in _SHOWN_ROLES and "content" in item:
-            payload, mark = b'{"type":"message",' + payload[1:], _TYPELESS
-        elif type(kind) is not str or not (role is None or type(role) is str) or not r.is_visible(kind, role):
-            payload, mark = _wrap(payload, role), _WRAPPED
-    else:
-        payload, mark = _wrap(payload, None), _WRAPPED
-    made = encoding.line(Part("response_item", payload), unix_seconds, None, label)
-    return made if not mark else made[:-2] + mark
+def lines_of(items: Iterable[object], unix_seconds: float, label: bytes = b"") -> list[bytes]:
+    """The line of each item; `label` is the envelope of a Label. RecordError if one of them is no JSON value."""
+    head = encoding.head("response_item", unix_seconds, None, label)
+    return [encoding.enclose(head, *_payload_of(item)) for item in items]
+
+
+def _payload_of(item: object) -> tuple[bytes, bytes]:
+    """The payload, and what stands behind it."""
+    payload = encoding.encode_value(item)
+    if type(item) is not dict and not isinstance(item, Mapping):
+        if isinstance(item, Raw):
+            raise RecordError("not JSON: an item is of type Raw")
+        return _wrap(payload, None), _WRAPPED
+    kind, role = item.get("type"), item.get("role")
+    if type(kind) is str and (role is None or type(role) is str) and r.is_visible(kind, role):
+        return payload, b""
+    if kind is None and "type" not in item and type(role) is str and role in _SHOWN_ROLES and "content" in item:
+        return b'{"type":"message",' + payload[1:], _TYPELESS
+    return _wrap(payload, role), _WRAPPED
 
 
 def _wrap(payload: bytes, role: object) -> bytes:
@@ -113,7 +108,7 @@ def item_of(entry: Entry) -> Any:
 
 
 def _undone(payload: Any, how: str) -> Any:
-    """The item of a payload that `line_of` has made of it."""
+    """The item of a payload that `lines_of` has made of it."""
     if isinstance(payload, dict):
         if how == "typeless":
             payload.pop("type", None)
