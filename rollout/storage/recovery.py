@@ -39,29 +39,40 @@ class Readable(Protocol):
 
 # At the end of a line that is JSON this cannot be anything but a key of the outermost object.
 _MARK = re.compile(rb',"batch":\[([1-9][0-9]{0,8}),([1-9][0-9]{0,8})\]\}\Z')
+_MARK_BYTES = 40
+"""No mark is longer."""
 _WHITE = b" \t\r\n"
 _BLANK = b"\0" + _WHITE
 
 
 def mark_batch(lines: Sequence[bytes]) -> list[bytes]:
     """The lines (JSON objects with a key or more, each ended by a newline) as one batch; one alone stays as it is."""
-    plain = [unmark(line) for line in lines]
-    if len(plain) < 2:
-        return plain
-    return [b'%b,"batch":[%d,%d]}\n' % (line.rstrip(_BLANK)[:-1], k, len(plain)) for k, line in enumerate(plain, 1)]
+    if len(lines) < 2:
+        return [unmark(line) for line in lines]
+    bodies = [_unmarked(line.rstrip(_BLANK)) for line in lines]
+    return [b'%b,"batch":[%d,%d]}\n' % (body[:-1], k, len(bodies)) for k, body in enumerate(bodies, 1)]
 
 
 def unmark(line: bytes) -> bytes:
     """The line as one that stands alone: for a copy that may end inside a batch."""
     body = line.rstrip(_BLANK)
-    found = _MARK.search(body)
-    return line if found is None else body[: found.start()] + b"}\n"
+    plain = _unmarked(body)
+    return line if plain is body else plain + b"\n"
+
+
+def _unmarked(body: bytes) -> bytes:
+    found = _mark_of(body)
+    return body if found is None else body[: found.start()] + b"}"
+
+
+def _mark_of(body: bytes) -> re.Match[bytes] | None:
+    return _MARK.search(body, max(0, len(body) - _MARK_BYTES)) if body.endswith(b"]}") else None
 
 
 def batch_mark(line: bytes) -> tuple[int, int] | None:
     """(k, n) of a line (with or without its newline) of a batch."""
     body = line.rstrip(_BLANK)
-    found = _MARK.search(body, max(0, len(body) - 40)) if body.endswith(b"]}") else None
+    found = _mark_of(body)
     if found is None or not 1 <= int(found[1]) <= int(found[2]) > 1:
         return None
     return int(found[1]), int(found[2])
