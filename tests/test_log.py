@@ -113,7 +113,7 @@ def test_json_in_bytes_goes_in_and_comes_out_byte_for_byte(store: Store, given: 
 
 def test_no_part_of_a_line_is_taken_for_a_record_wherever_a_crash_cuts_it(store: Store) -> None:
     record = {"timestamp": "t", "type": "response_item", "payload": {"type": "message", "role": "user", "content": []}}
-    with store.create(cwd="/w") as log:
+    with a_log(store) as log:
         begin = log.record("note", {"seen": record})
         end = log.record("note", [record, json.dumps(record)])
     data = log.path.read_bytes()

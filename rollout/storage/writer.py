@@ -335,7 +335,7 @@ def _explain(error: OSError, path: str) -> RolloutError:
 def _joined(lines: Sequence[bytes]) -> bytes:
     """All lines as one piece; RecordError for one that would not be one line, or that would leave a batch open."""
     data = b"".join(lines)
-    if data.count(b"\n") != len(lines) or not all([line.endswith(b"\n") for line in lines]):
+    if data.count(b"\n") != len(lines) or not all(line.endswith(b"\n") for line in lines):
         raise RecordError("a line is ended by its only newline")
     if lines and lines[-1].endswith(b"]}\n") and (mark := recovery.batch_mark(lines[-1])) and mark[0] < mark[1]:
         raise RecordError("the last line is one of an incomplete batch", remedy="take its mark off")
