@@ -1,14 +1,19 @@
 """Sessions of the OpenAI Agents SDK: `RolloutSession` against those that the SDK keeps in SQLite, in one run.
 
 Every session holds the same items on the same disk. A call is timed from its `await` to its result, by turns with the
-same call of the others, so that what the disk and the machine take at the moment weighs on all of them. The ratio is
-that of the medians, against the fastest of the others; where the two forms of a figure are noisy, the minima tell more.
+same call of the others, in an order that changes, so that what the disk, the machine and who was there before leave
+behind weighs on all of them. The ratio is that of the medians, against the fastest of the others; where the two forms
+of a figure are noisy, the minima tell more. A third row tells what the disk takes of a durable call: a raw append of as
+many bytes and its fdatasync, in a thread. That is more than half of it, and more than SQLite pays, which writes over
+blocks that its log has already: a file that grows costs the file system an entry in its own journal.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import os
+import random
 import statistics
 import tempfile
 import time
@@ -21,9 +26,12 @@ from bench.write import Row
 SIZES: Final = (1_000, 10_000, 100_000)
 NEWEST: Final = 50
 _BATCH: Final = 1_000
+_LINE_BYTES: Final = 420
+_MARKER_BYTES: Final = 110
 _SLOW_S: Final = 0.005
 """Of a call that takes longer there are fewer runs."""
 OURS: Final = "RolloutSession"
+RAW: Final = "raw append, fdatasync"
 Call = Callable[[Any], Awaitable[Any]]
 
 
@@ -59,6 +67,32 @@ def sessions_in(folder: Path) -> dict[str, Any]:
     }
 
 
+class Raw:
+    """The least that a durable append can be."""
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    async def add_items(self, items: list[Any]) -> None:
+        """Appends about as many bytes as these items take."""
+        await self._append(b"x" * _LINE_BYTES * len(items))
+
+    async def pop_item(self) -> None:
+        """Appends about as many as an `items_removed` takes."""
+        await self._append(b"x" * _MARKER_BYTES)
+
+    async def _append(self, data: bytes) -> None:
+        def append() -> None:
+            os.write(self._fd, data)
+            os.fdatasync(self._fd)
+
+        await asyncio.to_thread(append)
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        os.close(self._fd)
+
+
 def _calls(size: int) -> dict[str, tuple[Call, int]]:
     """By case: the call, and how often it is made a run."""
     one, ten = [item(1)], [item(n) for n in range(10)]
@@ -75,17 +109,19 @@ def _calls(size: int) -> dict[str, tuple[Call, int]]:
 
 async def _measure(folder: Path, size: int, runs: int) -> list[Row]:
     sessions = sessions_in(folder)
+    raw = Raw(folder / "raw")
     try:
         for begin in range(0, size, _BATCH):
             items = [item(n) for n in range(begin, begin + _BATCH)]
             for session in sessions.values():
                 await session.add_items(items)
-        return [
-            row
-            for case, (call, times) in _calls(size).items()
-            for row in await _time(case, call, sessions, times * runs)
-        ]
+        rows = []
+        for case, (call, times) in _calls(size).items():
+            writes = not case.startswith("get")
+            rows += await _time(case, call, {**sessions, RAW: raw} if writes else sessions, times * runs)
+        return rows
     finally:
+        raw.close()
         for session in sessions.values():
             closing = session.close()
             if closing is not None:
@@ -93,23 +129,28 @@ async def _measure(folder: Path, size: int, runs: int) -> list[Row]:
 
 
 async def _time(case: str, call: Call, sessions: dict[str, Any], times: int) -> list[Row]:
-    """Two rows, of the medians and of the minima."""
+    """Two rows against the fastest, of the medians and of the minima; one against the raw append, if it is there."""
     seconds: dict[str, list[float]] = {name: [] for name in sessions}
     for name, session in sessions.items():  # warm, and to know how long it takes
         seconds[name].append(await _seconds(call, session))
     slow = {name for name, found in seconds.items() if found[0] > _SLOW_S}
     seconds = {name: [] for name in sessions}
+    order, shuffle = list(sessions), random.Random(7).shuffle
     gc.collect()
     for n in range(times):
-        for name, session in sessions.items():
+        shuffle(order)
+        for name in order:
             if name not in slow or n % 8 == 0:
-                seconds[name].append(await _seconds(call, session))
+                seconds[name].append(await _seconds(call, sessions[name]))
     rows = []
     for what, figure in (("median", statistics.median), ("min", min)):
-        figures = {name: figure(found) for name, found in seconds.items()}
+        figures = {name: figure(found) for name, found in seconds.items() if name != RAW}
         ours = figures.pop(OURS)
         fastest = min(figures, key=figures.__getitem__)
         rows.append(Row(f"{case}, {what}", ours, fastest, figures[fastest], None))
+    if RAW in seconds:
+        ours, raw = (statistics.median(seconds[name]) for name in (OURS, RAW))
+        rows.append(Row(f"{case}, median", ours, RAW, raw, None))
     return rows
 
 

@@ -183,7 +183,7 @@ class Writer:
         Each is a JSON object ended by its only newline. `atomic`: after a crash all are there or none is visible.
         RecordError or Conflict (the file does not end at `expected_end`): nothing was written.
         """
-        data = _joined(recovery.mark_batch(lines) if atomic else lines)
+        data = _joined(recovery.mark_batch(lines) if atomic else lines, is_batch=atomic)
         with self._changed:
             self._check_usable()
             if expected_end is not None and (found := self._file.size()) != expected_end:
@@ -332,11 +332,11 @@ def _explain(error: OSError, path: str) -> RolloutError:
             return WriteError(f"cannot be opened for append: {error.strerror}", path=path)
 
 
-def _joined(lines: Sequence[bytes]) -> bytes:
+def _joined(lines: Sequence[bytes], *, is_batch: bool) -> bytes:
     """All lines as one piece; RecordError for one that would not be one line, or that would leave a batch open."""
     data = b"".join(lines)
     if data.count(b"\n") != len(lines) or not all(line.endswith(b"\n") for line in lines):
         raise RecordError("a line is ended by its only newline")
-    if lines and lines[-1].endswith(b"]}\n") and (mark := recovery.batch_mark(lines[-1])) and mark[0] < mark[1]:
+    if lines and not is_batch and (mark := recovery.batch_mark(lines[-1])) and mark[0] < mark[1]:
         raise RecordError("the last line is one of an incomplete batch", remedy="take its mark off")
     return data
