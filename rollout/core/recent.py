@@ -8,7 +8,8 @@ first, the answer is that of a whole reconstruction: `recent_entries` says so by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -16,7 +17,7 @@ from msgspec import UNSET, UnsetType
 
 from rollout.core import codec, lines
 from rollout.core import records as r
-from rollout.core.history import Entry, agent_item, replacement_entries
+from rollout.core.history import GONE, Entry, agent_item, replacement_entries
 from rollout.core.reconstruct import Segment
 from rollout.core.turns import EXPIRED_KINDS, ITEM_KINDS
 from rollout.limits import DEFAULT, Limits
@@ -50,12 +51,52 @@ _compaction = msgspec.json.Decoder(_Compaction)
 _expired = msgspec.json.Decoder(_Expiry)
 
 
-def recent_entries(segments: Iterable[Segment], count: int | None, limits: Limits = DEFAULT) -> list[Entry] | None:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Recent:
+    """The newest entries of a history, oldest first.
+
+    `places` says of each how many items of the log go with it where the newest are taken out: it and those right
+    behind it that have expired. None: itself alone, each of them.
+    """
+
+    entries: Sequence[Entry]
+    places: Sequence[int] | None = None
+
+    def newest(self, count: int | None) -> Recent:
+        """The newest `count` of these (None: all)."""
+        first = 0 if count is None else max(0, len(self.entries) - count)
+        return Recent(self.entries[first:], None if self.places is None else self.places[first:])
+
+
+def counted(history: Sequence[Entry]) -> Recent:
+    """A history in which GONE stands for each item that has expired."""
+    entries: list[Entry] = []
+    places: list[int] = []
+    for entry in history:
+        if entry is not GONE:
+            entries.append(entry)
+            places.append(1)
+        elif places:
+            places[-1] += 1
+    return Recent(entries, places if len(entries) < len(history) else None)
+
+
+def recent_entries(segments: Iterable[Segment], count: int | None, limits: Limits = DEFAULT) -> Sequence[Entry] | None:
     """The newest `count` (None: all) entries of the history, oldest first; None if a whole fold is needed.
 
     Segments come newest first and are not asked for beyond what is needed.
     """
-    return recent_items(segments, count, limits, _none_plain, _as_it_is)
+    found = recent(segments, count, limits)
+    return None if found is None else found.entries
+
+
+def recent(segments: Iterable[Segment], count: int | None, limits: Limits = DEFAULT) -> Recent | None:
+    """The same entries, and the places that they take in the log."""
+    gone: dict[int, int] = {}
+    found = _recent(segments, count, limits, _none_plain, _as_it_is, gone)
+    if found is None or not gone:
+        return None if found is None else Recent(found)
+    return Recent(found, [1 + gone.get(i, 0) for i in range(len(found) - 1, -1, -1)])
 
 
 def recent_items(
@@ -69,6 +110,18 @@ def recent_items(
 
     It is given lines of any kind, in order; None where it does not know of one of them.
     """
+    return _recent(segments, count, limits, plain, of_entry, {})
+
+
+def _recent(
+    segments: Iterable[Segment],
+    count: int | None,
+    limits: Limits,
+    plain: Callable[[list[bytes]], list[T] | None],
+    of_entry: Callable[[Entry], T],
+    gone: dict[int, int],
+) -> list[T] | None:
+    """`gone` is filled: so many items have expired right behind the i-th newest that is shown."""
     found: list[T] = []
     if count == 0:
         return found
@@ -84,7 +137,7 @@ def recent_items(
                     found += reversed(made)
                 else:
                     for line in reversed(part):
-                        removed = _take_records(line, limits.depth, found, removed, of_entry)
+                        removed = _take_records(line, limits.depth, found, removed, of_entry, gone)
                 if count is not None and len(found) >= count:
                     raise _Complete
     except _Complete:
@@ -103,8 +156,14 @@ def _as_it_is(entry: Entry) -> Entry:
     return entry
 
 
-def _take_records(line: bytes, depth: int, found: list[T], removed: int, of_entry: Callable[[Entry], T]) -> int:
-    """Adds what a line shows, newest first; how many older items are taken out now."""
+def _take_records(
+    line: bytes, depth: int, found: list[T], removed: int, of_entry: Callable[[Entry], T], gone: dict[int, int]
+) -> int:
+    """Adds what a line shows, newest first; how many older items are taken out now.
+
+    `items_removed` counts items by their places in the log, those that have expired too, so that it takes the same
+    ones whenever it is read; who writes it counts what has expired above what he takes.
+    """
     for data, envelope in _records(line, depth):
         if envelope.type == "compacted":
             base = _base(data)
@@ -113,8 +172,11 @@ def _take_records(line: bytes, depth: int, found: list[T], removed: int, of_entr
                 raise _Complete
         elif envelope.type == "event_msg":
             removed += _removed_by(data, envelope.payload)
-            if removed and _was_item(data, envelope.payload):
-                removed -= 1
+            if isinstance(envelope.payload, r.Head) and envelope.payload.type == "expired" and was_item(data):
+                if removed:
+                    removed -= 1
+                else:
+                    gone[len(found)] = gone.get(len(found), 0) + 1
         elif (entry := _entry(data, envelope)) is not None:
             if removed:
                 removed -= 1
@@ -136,10 +198,8 @@ def _removed_by(data: bytes, head: r.Head | UnsetType | None) -> int:
     return max(0, counted.num_items or 0) if head.type == "items_removed" else 0
 
 
-def _was_item(data: bytes, head: r.Head | UnsetType | None) -> bool:
-    """Whether an event is all that is left of an item: it is not shown, but counts as one."""
-    if not isinstance(head, r.Head) or head.type != "expired":
-        return False
+def was_item(data: bytes) -> bool:
+    """Whether an event `expired` is all that is left of an item: it is not shown, but counts as one."""
     return EXPIRED_KINDS.get(codec.text_of(_expired.decode(data).payload.was) or "") in ITEM_KINDS
 
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from rollout.core import codec, lines
 from rollout.core import records as r
 from rollout.core.gather import Gatherer
-from rollout.core.history import History
+from rollout.core.history import Entry, History
 from rollout.core.memory import Memory
 from rollout.core.rollback import Claim, Standing
 from rollout.core.settle import Reference, Settlement
@@ -108,6 +108,10 @@ class Reconstruction:
             self._close_stretch()
             self._settle(at_beginning=True)
         return self._answer(complete)
+
+    def places(self) -> list[Entry]:
+        """The history that was read, with GONE for each item that has expired. Behind `run`, the files still open."""
+        return self._settled.places()
 
     def _read_segment(self, segment: Segment) -> bool:
         """Take a segment's records; True once the answer is complete."""

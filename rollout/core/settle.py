@@ -185,6 +185,13 @@ class Settlement:
 
     def entries(self) -> list[Entry]:
         """The history (S3), from what was added."""
+        return [entry for entry in self.places() if entry is not GONE]
+
+    def places(self) -> list[Entry]:
+        """The same with GONE for each item that has expired.
+
+        `items_removed` counts places in the log, those too, so that it takes the same items whenever it is read.
+        """
         entries: list[Entry | None] = []
         for mark in reversed(self._ops):
             if mark.kind is Kind.COMPACTED:
@@ -194,7 +201,7 @@ class Settlement:
                 del entries[max(0, len(entries) - mark.number) :]
             else:
                 entries += self._entries_of(mark)
-        return [entry for entry in entries if entry is not None and entry is not GONE]
+        return [entry for entry in entries if entry is not None]
 
     def _entries_of(self, mark: Mark) -> Sequence[Entry | None]:
         if mark.lines is not None:

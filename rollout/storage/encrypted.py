@@ -49,6 +49,7 @@ _READABLE = ("id", "timestamp", "history_base")
 _ORDINAL = re.compile(rb'\{(?:"timestamp":"[^"\\]*",)?"ordinal":(\d+),')
 _EXPIRES = re.compile(rb'"expires":"([0-9TZ:.-]+)","type":(?!"session_meta")"[^"\\]*","payload":\Z')
 _EXPIRES_SIGN = b'"expires":"'
+_EXPIRES_OPENED = re.compile(rb'"expires":"([0-9TZ:.-]+)","type":"[^"\\]*","payload":')
 _PLAIN_TEXT = re.compile(rb'"[^"\\]*"')
 _raw_keys = msgspec.json.Decoder(dict[str, Raw])
 _encode = msgspec.json.encode
@@ -155,6 +156,12 @@ def is_expired(line: bytes, parts: Parts, now: str) -> bool:
         return False
     found = _EXPIRES.search(line, 0, parts.at - 1)
     return found is not None and found[1].decode() <= now
+
+
+def expiry_of(line: bytes) -> str | None:
+    """When an opened line expires; None if it does not. Of one whose payload looks like a line, perhaps too early."""
+    found = _EXPIRES_OPENED.search(line)
+    return None if found is None else found[1].decode()
 
 
 def encrypt_line(

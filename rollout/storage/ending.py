@@ -1,6 +1,7 @@
 """How a log ends: the turn that is left open, and the last ordinal.
 
-Looked for from the newest record back, as far as the last lifecycle event; a log without any is read whole.
+Looked for from the newest record back, as far as the last lifecycle event; a log without any is read whole, but its
+lines are not decoded.
 """
 
 from __future__ import annotations
@@ -87,11 +88,21 @@ def ordinal_of(line: bytes) -> int | None:
 
 
 def _newest_first(segments: Iterable[Segment], limits: Limits) -> Iterator[tuple[bytes, r.Envelope]]:
+    """The newest record, and those that can be lifecycle events."""
+    is_newest = True
     for segment in segments:
         for block in lines.backward(segment.source, segment.end, limits):
             if isinstance(block, lines.Batch):
                 for line in reversed(block.lines):
-                    yield from reversed(records_in(line, limits.depth))
+                    if is_newest or _may_tell(line):
+                        records = records_in(line, limits.depth)
+                        is_newest = is_newest and not records
+                        yield from reversed(records)
+
+
+def _may_tell(line: bytes) -> bool:
+    """Whether the name of a lifecycle event can be in a line: as it is, or with escapes in it."""
+    return b"_started" in line or b"_complete" in line or b"_aborted" in line or b"\\u" in line
 
 
 def records_in(line: bytes, depth: int = DEFAULT.depth) -> list[tuple[bytes, r.Envelope]]:

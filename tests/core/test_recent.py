@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rollout
 from rollout.core.history import History
 from rollout.core.lines import BytesSource
-from rollout.core.recent import recent_entries
-from rollout.core.reconstruct import Segment
+from rollout.core.recent import counted, recent, recent_entries
+from rollout.core.reconstruct import Reconstruction, Segment
 from rollout.limits import Limits
 from tests import builders as b
 from tests import strategies as logs
@@ -49,6 +49,23 @@ def test_the_newest_items_of_a_damaged_log_are_the_end_of_its_history(
     data: bytes, count: int | None, cut: Limits
 ) -> None:
     assert_newest_of_history(data, count, cut)
+
+
+@settings(max_examples=50)
+@given(st.one_of(logs.any_logs(), logs.well_formed_logs()), st.integers(1, 5), limits)
+def test_taking_out_the_places_of_the_newest_items_leaves_the_others(data: bytes, count: int, cut: Limits) -> None:
+    data += b"" if data.endswith(b"\n") else b"\n"
+    history = list(rollout.reconstruct(data).history)
+    segment = Segment(BytesSource(data), len(data))
+    reconstruction = Reconstruction([segment])
+    reconstruction.run()
+    folded = counted(reconstruction.places()).newest(count)
+    found = recent([segment], count, cut) or folded
+    places = list(found.places or [1] * len(found.entries))
+    assert places == list(folded.places or [1] * len(folded.entries))
+    assert list(History(found.entries)) == list(History(folded.entries)) == history[-count:]
+    taken = sum(places)
+    assert list(rollout.reconstruct(data + b.log(b.items_removed(taken))).history) == history[: -count or None]
 
 
 def test_reading_stops_at_the_last_item_that_is_asked_for() -> None:

@@ -11,6 +11,7 @@ from agents.usage import Usage
 from rollout.integrations.agents.branches import Branches
 from rollout.recorder import Ports
 from rollout.storage.fs import FileSystem
+from rollout.storage.memory import MemoryFileSystem
 from tests.integrations.agent_sessions import say
 
 HOME = Path("/home")
@@ -18,6 +19,12 @@ HOME = Path("/home")
 
 def opened(fs: FileSystem) -> Branches:
     return Branches(Ports(HOME, fs, clock=lambda: 1_790_000_000.0), "s", 5.0)
+
+
+def in_memory() -> FileSystem:
+    fs = MemoryFileSystem()
+    fs.mkdir(HOME)
+    return fs
 
 
 def talk(*turns: str) -> list[Any]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from rollout.errors import NotFound
-from rollout.integrations.agents.cuts import BranchError, at_end, before_turn, behind_turn
+from rollout.integrations.agents.cuts import AT_END, BranchError, before_turn, behind_turn
 from rollout.storage.memory import MemoryFileSystem
 from rollout.testing.crashes import explore
 from rollout.testing.disk import SimulatedDisk
@@ -93,7 +93,7 @@ class BranchesAndLists(RuleBasedStateMachine):
     def create_at_end(self, which: int) -> None:
         if self.taken(which):
             source = self.current[which]
-            self.made(which, self.objects[which].create(None, at_end), list(self.lists[source]), source)
+            self.made(which, self.objects[which].create(None, AT_END), list(self.lists[source]), source)
 
     def made(self, which: int, name: str, items: list[Any], source: str) -> None:
         assert name not in self.ever

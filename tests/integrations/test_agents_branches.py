@@ -16,7 +16,7 @@ from rollout.integrations.agents.cuts import BranchError
 from rollout.integrations.agents.usage import add_up
 from rollout.store import Store
 from tests.integrations.agent_sessions import file_of, run, say, says
-from tests.integrations.branching import ran, talk, texts_of
+from tests.integrations.branching import in_memory, opened, ran, talk, texts_of
 
 MAIN = "main"
 
@@ -268,3 +268,36 @@ def test_replacing_the_newest_items_is_one_change_and_only_if_they_are_still_the
         assert await session.pop_item() is None
 
     run(work())
+
+
+@pytest.mark.parametrize(
+    ("items", "left"),
+    [
+        ("old old b c d", "b x"),
+        ("old b c d", "b x"),
+        ("old b b c d", "old b b x"),
+        ("b old old c d", "b old old x"),
+        ("old old c d", "x"),
+        ("c d", "x"),
+    ],
+    ids=["more-go", "as-many-stay", "most-stay", "the-oldest-stays", "all-go", "none-is-older"],
+)
+def test_the_oldest_items_that_may_go_do_so_if_no_more_than_they_would_be_written_again(items: str, left: str) -> None:
+    branches = opened(in_memory())
+    branches.add(says(*items.split()))
+    snapshot = branches.snapshot(2)
+    assert snapshot is not None
+    assert branches.replace(snapshot, 0, says("x"), lambda item: item["content"] == "old")
+    assert texts_of(branches.items(None)) == texts_of(branches.read().items) == left.split()
+
+
+def test_the_oldest_items_stay_where_usage_would_lose_its_turn() -> None:
+    branches = opened(in_memory())
+    branches.add(says("old", "b"))
+    assert branches.record_usage(ran(7).context_wrapper.usage)
+    branches.add(says("c"))
+    snapshot = branches.snapshot(1)
+    assert snapshot is not None
+    assert branches.replace(snapshot, 0, says("x"), lambda item: item["content"] == "old")
+    assert texts_of(branches.items(None)) == ["old", "b", "x"]
+    assert list(branches.read().used) == [2]

@@ -23,12 +23,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from rollout.integrations.agents import RolloutSession
 from rollout.integrations.agents.branches import Branches
+from rollout.integrations.agents.cuts import AT_END
+from rollout.integrations.agents.ledger import MAIN
+from rollout.integrations.agents.usage import add_up
 from rollout.recorder import Ports
 from rollout.storage.fs import FileSystem
 from rollout.storage.memory import MemoryFileSystem
 from rollout.testing.crashes import crash_state, explore
 from rollout.testing.disk import SimulatedDisk
 from tests.integrations.agent_sessions import items, run, say, says
+from tests.integrations.branching import ran, talk
 
 HOME = Path("/home")
 START = {"/home": None}
@@ -49,13 +53,29 @@ def adding(*added: Any) -> tuple[Change, Callable[[list[Any]], list[Any]]]:
     return lambda branches: branches.add(list(added)), lambda before: [*before, *added]
 
 
+def replacing(*items: Any, prunes: str = "") -> tuple[Change, Callable[[list[Any]], list[Any]]]:
+    """The newest item, and the oldest ones that are in `prunes`."""
+
+    def change(branches: Branches) -> None:
+        snapshot = branches.snapshot(1)
+        assert snapshot is not None
+        assert branches.replace(snapshot, 0, list(items), lambda item: item in prunes)
+
+    return change, lambda before: [*(item for item in before[:-1] if item not in prunes), *items]
+
+
 POP: tuple[Change, Callable[[list[Any]], list[Any]]] = (lambda branches: branches.pop(), lambda before: before[:-1])
 CLEAR: tuple[Change, Callable[[list[Any]], list[Any]]] = (lambda branches: branches.clear(), lambda before: [])
+REPLACE_ALL: tuple[Change, Callable[[list[Any]], list[Any]]] = (
+    lambda branches: branches.replace_all(["q", "r"]),
+    lambda before: ["q", "r"],
+)
 STORIES = {
     "creation": [adding("a"), adding(LIKE_A_RECORD)],
     "batch": [adding("a", LIKE_A_RECORD, None), adding("d", "e")],
     "pop": [adding("a", "b"), POP, POP, adding("c"), POP],
-    "clear": [adding("a"), CLEAR, adding("b"), CLEAR],
+    "clear": [adding("a"), CLEAR, REPLACE_ALL, CLEAR],
+    "replace": [adding("a", "b"), replacing("x", "y"), replacing("z", prunes="a")],
 }
 
 
@@ -86,6 +106,50 @@ def test_after_any_crash_each_change_is_there_as_a_whole_or_not_at_all(story: st
 
     explored = explore(workload, check, start=START, limit=4000 if CRASHES else 8)
     assert explored.states > 100
+
+
+def seen(fs: FileSystem) -> tuple[str, dict[str, list[Any]], Any]:
+    """All that a session with branches tells."""
+    branches = opened(fs, 2)
+    told = branches.list_all()
+    used = add_up(one for _, conversation in told for one in conversation.used.values())
+    return branches.current, {branch.branch: conversation.items for branch, conversation in told}, used
+
+
+def test_a_crash_while_a_session_is_cleared_leaves_its_branches_and_what_they_used_or_none_of_it() -> None:
+    disk = SimulatedDisk(START)
+    branches = opened(disk)
+    for name, tokens in (("b1", 10), ("b2", 100), (None, 1000)):
+        branches.add(talk(str(tokens)))
+        assert branches.record_usage(ran(tokens).context_wrapper.usage)
+        if name is not None:
+            branches.create(name, AT_END)
+    start, before = disk.tree(), seen(disk)
+    log = branches._log(MAIN)
+    assert log is not None
+    log.clear()
+    only_main = seen(disk)
+    cleared: object = ("main", {}, None)
+    after = ("main", {"main": ["new"]}, None)
+    assert before[0] == only_main[0] == "b2"
+    assert (before[2]["total_tokens"], only_main[2]["total_tokens"]) == (1110, 1110)
+    assert (before[1]["main"], only_main[1]["main"]) == (talk("10"), [])
+
+    def work(disk: SimulatedDisk, acknowledge: Callable[[Any], None]) -> None:
+        branches = opened(disk, 1)
+        branches.clear()
+        acknowledge("clear")
+        branches.add(["new"])
+        acknowledge("add")
+
+    def check(disk: SimulatedDisk, acked: list[Any]) -> None:
+        assert seen(disk) in ((before, only_main, cleared), (cleared, after), (after,))[len(acked)]
+        survivor = opened(disk, 3)
+        survivor.clear()
+        survivor.add(["new"])
+        assert seen(disk) == after
+
+    assert explore(work, check, start=start, limit=4000 if CRASHES else 4).states > 20
 
 
 def test_a_batch_that_is_cut_at_any_byte_is_there_as_a_whole_or_not_at_all() -> None:

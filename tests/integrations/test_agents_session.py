@@ -97,7 +97,7 @@ class Pause:
         monkeypatch.setattr(SharedWriter, "commit", paused)
 
 
-@pytest.mark.parametrize("method", ["add_items", "pop_item", "clear_session"])
+@pytest.mark.parametrize("method", ["add_items", "pop_item", "clear_session", "_atomic_replace_items"])
 def test_a_cancelled_change_ends_when_its_outcome_is_known(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
@@ -107,7 +107,7 @@ def test_a_cancelled_change_ends_when_its_outcome_is_known(
 
     async def cancel() -> None:
         call = getattr(session, method)
-        changing = asyncio.create_task(call(says("b")) if method == "add_items" else call())
+        changing = asyncio.create_task(call(says("b")) if method.endswith("_items") else call())
         assert await asyncio.to_thread(pause.reached.wait, 20)
         for _ in range(3):
             changing.cancel()
@@ -116,7 +116,8 @@ def test_a_cancelled_change_ends_when_its_outcome_is_known(
         pause.go_on.set()
         with pytest.raises(asyncio.CancelledError):
             await changing
-        assert await session.get_items() == (says("a", "b") if method == "add_items" else [])
+        expected = {"add_items": says("a", "b"), "_atomic_replace_items": says("b")}
+        assert await session.get_items() == expected.get(method, [])
 
     run(cancel())
 

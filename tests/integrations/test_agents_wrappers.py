@@ -12,9 +12,11 @@ import itertools
 import json
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 from agents import SQLiteSession
@@ -142,6 +144,30 @@ def test_a_compaction_by_hand_replaces_the_same_items_and_the_file_still_says_wh
     assert fates["replaced"] >= 7
     path = tmp_path / "their.db"
     assert ours == asyncio.run(compacted(SQLiteSession("s", path)))
+
+
+class Noting(RolloutSession):
+    """A session that has something to do of its own when it is cleared."""
+
+    cleared = 0
+
+    async def clear_session(self, *, wrapper: object = None) -> None:
+        self.cleared += 1
+        await super().clear_session()
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_compaction_does_not_pass_by_a_method_that_was_put_in_place_of_ours(by_hand: bool) -> None:
+    async def compacted() -> None:
+        inner = RolloutSession("s") if by_hand else Noting("s")
+        put: Any = mock.patch.object(inner, "clear_session", wraps=inner.clear_session) if by_hand else nullcontext()
+        with put as clear:
+            session: Any = await filled(inner, compacting, FakeClient())
+            await session.run_compaction({"force": True})
+        assert (inner.cleared if isinstance(inner, Noting) else clear.await_count) == 2
+        assert (await inner.get_items())[-1]["type"] == "compaction"
+
+    asyncio.run(compacted())
 
 
 def test_the_file_of_an_encrypted_session_holds_no_word_of_it_and_another_key_reads_nothing(tmp_path: Path) -> None:

@@ -104,12 +104,17 @@ class Branches:
         entries = [] if log is None else log.entries(limit + 1)
         return None if log is None or not entries else Snapshot(log, entries[-limit:], len(entries) <= limit)
 
-    def replace(self, snapshot: Snapshot, start: int, items: list[Any]) -> bool:
-        """Puts items in the place of a snapshot's from `start` on, all or nothing; False if these have changed."""
+    def replace(
+        self, snapshot: Snapshot, start: int, items: list[Any], prunes: Callable[[Any], bool] | None = None
+    ) -> bool:
+        """Puts items in the place of a snapshot's from `start` on, all or nothing; False if these have changed.
+
+        `prunes` tells the oldest items that may go as well (see `ItemLog.replace`).
+        """
         now, label = self._ports.clock(), labelling.in_force(self._label).envelope
         lines = lines_of(items, now, label)
         is_all, expected = snapshot.is_whole and start == 0, snapshot.entries[start:]
-        return bool(expected) and snapshot.log.replace(expected, lines, is_all=is_all)
+        return bool(expected) and snapshot.log.replace(expected, lines, is_all=is_all, prunes=prunes)
 
     def replace_all(self, items: list[Any]) -> None:
         """Puts items in the place of all of the current branch, all or nothing."""
@@ -190,7 +195,7 @@ class Branches:
             if is_current:
                 self._current = MAIN
 
-    def create(self, name: str | None, choose: Callable[[Conversation], Cut]) -> str:
+    def create(self, name: str | None, choose: Cut | Callable[[Conversation], Cut]) -> str:
         """A branch of the current one, which becomes current; `choose` tells what it keeps. Its name. BranchError."""
         if name is not None:
             check_name(name)
@@ -204,8 +209,11 @@ class Branches:
                 log = self._log_of(source)
 
                 def fork(writer: SharedWriter) -> Branch:
-                    conversation = read_conversation(self._origin(Path(writer.path), writer.end))
-                    cut = choose(conversation)
+                    if isinstance(choose, Cut):
+                        conversation, cut = None, choose
+                    else:
+                        conversation = read_conversation(self._origin(Path(writer.path), writer.end))
+                        cut = choose(conversation)
                     made = self._fork(conversation, cut, Place(writer.path, writer.end))
                     own_name = name or self._free_name(cut.name)
                     created = self._ports.timestamp()
@@ -234,10 +242,12 @@ class Branches:
 
         return log.carry_out(append)
 
-    def _fork(self, conversation: Conversation, cut: Cut, end: Place) -> Rollout:
+    def _fork(self, conversation: Conversation | None, cut: Cut, end: Place) -> Rollout:
         """The rollout of a new branch, on the disk: it refers to the source up to where the cut is."""
-        taken = len(conversation.placed) - cut.kept
-        place = conversation.placed[cut.kept].place if taken else end
+        place: Place | None = end
+        taken = 0
+        if conversation is not None and cut.kept is not None and (taken := conversation.places_behind(cut.kept)):
+            place = conversation.placed[cut.kept].place
         with self._store.open(Path((place or end).path), "read") as source:
             child = source.fork((place or end).offset, copy=self._is_deep(end))
         with child:

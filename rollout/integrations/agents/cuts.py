@@ -17,7 +17,8 @@ class BranchError(UsageError, ValueError):
 class Cut(NamedTuple):
     """Where a branch leaves its source: `kept` items are its own too. `name` begins the name, if it is given none."""
 
-    kept: int
+    kept: int | None
+    """None: all."""
     name: str
     turn: int | None = None
     after: bool = False
@@ -49,9 +50,8 @@ def before_turn_with(term: str) -> Callable[[Conversation], Cut]:
     return choose
 
 
-def at_end(conversation: Conversation) -> Cut:
-    """Behind everything."""
-    return Cut(len(conversation.placed), "branch_from_end", len(conversation.starts) or None, after=True)
+AT_END = Cut(None, "branch_from_end", after=True)
+"""Behind everything: nothing needs to be read for that."""
 
 
 def _found(kept: int | None, turn: object) -> int:

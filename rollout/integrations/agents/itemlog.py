@@ -4,6 +4,9 @@ Every call is whole: what `write` has written is on the disk, all or nothing; a 
 a compaction with nothing in it. Safe to use from several threads and processes: the file is locked for a call alone,
 and read without a lock. A log that was moved, sealed or replaced meanwhile is found again, and unsealed before it is
 written to. What may have been written is never written again.
+
+An item of an encrypted log that has expired is not there for any call (see `core.expiry`): a pop takes out the newest
+one that is shown, and with it those above that nobody sees.
 """
 
 from __future__ import annotations
@@ -20,13 +23,17 @@ from msgspec import Raw
 
 from rollout import encoding
 from rollout.core.history import AgentLine, Entry
-from rollout.core.recent import recent_entries, recent_items
+from rollout.core.recent import Recent, counted, recent, recent_items
 from rollout.core.reconstruct import Reconstruction
 from rollout.errors import Locked, NotFound, Poisoned
 from rollout.integrations.agents.opaque import item_of, plain_items_of
-from rollout.limits import DEFAULT, KIB, MIB, Limits
+from rollout.integrations.agents.tail import KEPT_BYTES, KEPT_ITEMS, Lifetime, Tail, lifetime_of, tail_of
+from rollout.integrations.agents.turns import Used, changes
+from rollout.limits import DEFAULT, KIB, Limits
 from rollout.recorder import Ports
 from rollout.storage import sealing
+from rollout.storage.cipher import has_keys
+from rollout.storage.encrypted import ordinal_of
 from rollout.storage.shared import SharedWriter
 from rollout.storage.source import FileSource, Lineage, holds_record, open_path, visible_end
 from rollout.storage.writer import holder
@@ -39,40 +46,6 @@ _ITEM_BYTES = 512
 _TRIES = 3
 """So often a log is looked for that is not where it was, or a writer is made anew that has failed before."""
 _PAUSE_S = 0.01
-_KEPT_ITEMS, _KEPT_BYTES = 1024, 4 * MIB
-"""No more is read ahead of pops than these."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Tail:
-    """The newest entries of the history, oldest first, as the first `end` bytes of a file say; a line ends there.
-
-    It holds as long as the file has no more bytes than these, as what is whole is never changed.
-    `size_bytes` is what the entries take; `is_whole`: there are none but these.
-    """
-
-    identity: tuple[int, int]
-    end: int
-    entries: tuple[Entry, ...]
-    size_bytes: int
-    is_whole: bool
-
-    def knows(self, count: int) -> bool:
-        """Whether the newest `count` entries are among these."""
-        return self.is_whole or count <= len(self.entries)
-
-    def with_more(self, lines: Sequence[bytes], end: int) -> _Tail:
-        """Behind what was appended; the oldest ones go where it would be too much to hold."""
-        entries, size = (*self.entries, *lines), self.size_bytes + sum(map(len, lines))
-        first = max(0, len(entries) - _KEPT_ITEMS)
-        size -= sum(len(memoryview(entry)) for entry in entries[:first]) if first else 0
-        if size > _KEPT_BYTES:
-            return _Tail(self.identity, end, (), 0, is_whole=False)
-        return _Tail(self.identity, end, entries[first:], size, self.is_whole and not first)
-
-    def without_newest(self, end: int) -> _Tail:
-        """Behind the `items_removed` that took the newest one."""
-        return dataclasses.replace(self, end=end, entries=self.entries[:-1])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,7 +81,7 @@ class ItemLog:
         self._guard = threading.RLock()  # of what is shared
         self._shared: _Shared | None = None
         self._known: _Known | None = None  # whichever thread has looked last: replaced, never changed
-        self._tail: _Tail | None = None  # the same
+        self._tail: Tail | None = None  # the same
         self._wanted = 1  # so many entries a pop reads; it doubles, so that pops in a row read each byte a few times
 
     def write(self, lines: list[bytes]) -> int:
@@ -131,7 +104,7 @@ class ItemLog:
             if tail is None or not tail.knows(1):
                 tail = self._read_tail(shared)
             if tail.entries:
-                part = encoding.event("items_removed", {"num_items": 1})
+                part = _removal(1 if tail.places is None else tail.places[-1])
                 self._tail = tail.without_newest(writer.append([encoding.line(part, self._ports.clock())]))
             return list(tail.entries[-1:])
 
@@ -143,8 +116,8 @@ class ItemLog:
         line = encoding.line(_nothing(), self._ports.clock())
 
         def append(shared: _Shared) -> None:
-            end = shared.writer.append([line])
-            self._tail = _Tail(shared.writer.identity, end, (), 0, is_whole=True)
+            end, is_plain = shared.writer.append([line]), not has_keys(self._ports.fs)
+            self._tail = Tail(shared.writer.identity, end, (), 0, is_whole=True) if is_plain else None
 
         self._change(append)
 
@@ -154,20 +127,32 @@ class ItemLog:
 
     def entries(self, limit: int) -> list[Entry]:
         """The newest `limit` items undecoded, oldest first."""
-        return self._read(lambda path: self._entries(path, limit, None))
+        return self._read(lambda path: list(self._recent(path, limit, None)[0].entries))
 
-    def replace(self, expected: list[Entry], lines: list[bytes], *, is_all: bool) -> bool:
+    def replace(
+        self,
+        expected: list[Entry],
+        lines: list[bytes],
+        *,
+        is_all: bool,
+        prunes: Callable[[Any], bool] | None = None,
+    ) -> bool:
         """Puts items in the place of the newest ones, as one durable batch; False if these are not `expected` any more.
 
-        `is_all`: there are to be no others.
+        `is_all`: there are to be no others. Else the oldest ones go too, as far as `prunes` says so of each, where they
+        are as many as those in between, which are written again: a log that only grows does not double by that.
         """
 
         def append(shared: _Shared) -> bool:
-            writer = shared.writer
-            if self._entries(Path(writer.path), len(expected) + is_all, writer.end) != expected:
+            writer, path = shared.writer, Path(shared.writer.path)
+            found, _ = self._recent(path, len(expected) + is_all, writer.end)
+            if list(found.entries) != expected:
                 return False
-            part = _nothing() if is_all else encoding.event("items_removed", {"num_items": len(expected)})
-            writer.append([encoding.line(part, self._ports.clock()), *lines], atomic=True)
+            between: list[bytes] | None = [] if is_all else None
+            if between is None and prunes is not None:
+                between = self._between(path, writer.end, len(expected), prunes)
+            part = _nothing() if between is not None else _removal(sum(found.places or [len(expected)]))
+            writer.append([encoding.line(part, self._ports.clock()), *(between or []), *lines], atomic=True)
             return True
 
         return self._change(append)
@@ -200,48 +185,81 @@ class ItemLog:
             self._shared = None
 
     def _items(self, path: Path, limit: int | None) -> list[Any]:
-        if limit is None or limit > _KEPT_ITEMS:
+        if limit is None or limit > KEPT_ITEMS:
             with self._opened(path) as lineage:
-                found = recent_items(lineage, limit, _limits_for(limit), plain_items_of, item_of)
-            return [item_of(entry) for entry in self._folded(path, limit, None)] if found is None else found
+                items = recent_items(lineage, limit, _limits_for(limit), plain_items_of, item_of)
+            return [item_of(entry) for entry in self._folded(path, limit)] if items is None else items
         tail = self._tail
         if tail is not None and tail.knows(limit) and self._holds(tail, path):
             return _decoded(tail.entries[max(0, len(tail.entries) - limit) :])
         with self._opened(path) as lineage:
-            entries = recent_entries(lineage, limit, _NEAR)
-            self._tail = None if entries is None else _tail_at(lineage, entries, limit)
-        return _decoded(self._folded(path, limit, None) if entries is None else entries)
+            found = recent(lineage, limit, _NEAR)
+            self._tail = None if found is None else self._tail_at(lineage, found, limit)
+        return _decoded(self._folded(path, limit) if found is None else found.entries)
 
-    def _holds(self, tail: _Tail, path: Path) -> bool:
+    def _holds(self, tail: Tail, path: Path) -> bool:
         try:
             status = self._ports.fs.status(path)
         except OSError:
             return False
-        return (status.identity, status.size) == (tail.identity, tail.end)
+        return tail.holds(status.identity, status.size)
 
-    def _tail_of(self, writer: SharedWriter) -> _Tail | None:
+    def _tail_of(self, writer: SharedWriter) -> Tail | None:
         """What is known of the newest entries by who holds the lock. Nothing is, until it says so anew."""
         tail, self._tail = self._tail, None
-        return tail if tail is not None and (tail.identity, tail.end) == (writer.identity, writer.end) else None
+        return tail if tail is not None and tail.holds(writer.identity, writer.end) else None
 
-    def _read_tail(self, shared: _Shared) -> _Tail:
+    def _read_tail(self, shared: _Shared) -> Tail:
         wanted = self._wanted
-        entries = self._entries(shared.path, wanted, shared.writer.end)
-        tail = _Tail(shared.writer.identity, shared.writer.end, *_measured(entries), is_whole=len(entries) < wanted)
-        if tail.size_bytes < _KEPT_BYTES:
-            self._wanted = min(2 * wanted, _KEPT_ITEMS)
+        writer, (found, lifetime) = shared.writer, self._recent(shared.path, wanted, shared.writer.end)
+        tail = tail_of(writer.identity, writer.end, found, lifetime, is_whole=len(found.entries) < wanted)
+        if tail.size_bytes < KEPT_BYTES:
+            self._wanted = min(2 * wanted, KEPT_ITEMS)
         return tail
 
-    def _entries(self, path: Path, limit: int, size: int | None) -> list[Entry]:
-        with self._opened(path, size) as lineage:
-            found = recent_entries(lineage, limit, _NEAR)
-        return self._folded(path, limit, size) if found is None else found
+    def _tail_at(self, lineage: Lineage, found: Recent, wanted: int) -> Tail | None:
+        """What was read, to be kept; None if the file does not end in a whole line, or it is too much."""
+        first, end = lineage.opened[0], lineage.end
+        if first.file is None or end == 0 or end != first.source.size or first.source.read_at(end - 1, 1) != b"\n":
+            return None
+        lifetime, is_whole = lifetime_of(lineage, found.entries, self._ports.fs), len(found.entries) < wanted
+        tail = tail_of(first.file.identity, end, found, lifetime, is_whole=is_whole)
+        return tail if tail.size_bytes <= KEPT_BYTES else None
 
-    def _folded(self, path: Path, limit: int | None, size: int | None) -> list[Entry]:
-        """The same by the fold of the whole history: somebody has rolled it back, or compacted it as of old."""
+    def _recent(self, path: Path, limit: int | None, size: int | None) -> tuple[Recent, Lifetime | None]:
         with self._opened(path, size) as lineage:
+            found = recent(lineage, limit, _NEAR)
+            if found is not None:
+                return found, lifetime_of(lineage, found.entries, self._ports.fs)
+        with self._opened(path, size) as lineage:  # somebody has rolled it back, or compacted it as of old
+            reconstruction = Reconstruction(lineage)
+            reconstruction.run()
+            found = counted(reconstruction.places()).newest(limit)
+            return found, lifetime_of(lineage, found.entries, self._ports.fs)
+
+    def _folded(self, path: Path, limit: int | None) -> list[Entry]:
+        """The same by the fold of the whole history."""
+        with self._opened(path) as lineage:
             history = Reconstruction(lineage).run().history
         return list(history.entries[0 if limit is None else max(0, len(history) - limit) :])
+
+    def _between(self, path: Path, end: int, count: int, prunes: Callable[[Any], bool]) -> list[bytes] | None:
+        """The lines of the items ahead of the newest `count` that are to stay; None if none is to go (see `replace`).
+
+        None too where a second line would say less or other than the first: an item that has none of its own, or one
+        with a number or a time to live; and usage would be that of another turn.
+        """
+        found, lifetime = self._recent(path, None, end)
+        older = found.entries[: len(found.entries) - count]
+        pruned = next((i for i, entry in enumerate(older) if not prunes(item_of(entry))), len(older))
+        kept = older[pruned:]
+        if not pruned or len(kept) > pruned or (kept and lifetime is not None) or not all(map(_can_be_copied, kept)):
+            return None
+        if kept:
+            with self._opened(path, end) as lineage:
+                if any(isinstance(change, Used) and change.usage is not None for change in changes(lineage)):
+                    return None
+        return [bytes(entry) + b"\n" for entry in kept]
 
     @contextlib.contextmanager
     def _opened(self, path: Path, size: int | None = None) -> Iterator[Lineage]:
@@ -304,7 +322,7 @@ class ItemLog:
         known = self._known
         if known is None or known.identity != writer.identity:
             known = _Known(writer.identity, 0)
-        self._known = dataclasses.replace(known, end=writer.end)
+        self._known = _Known(known.identity, writer.end, known.session, known.begins_with_meta, known.head)
 
     def _share(self) -> _Shared:
         with self._guard:
@@ -328,6 +346,15 @@ def _nothing() -> encoding.Part:
     return encoding.Part("compacted", encoding.encode({"message": "", "replacement_history": []}))
 
 
+def _removal(count: int) -> encoding.Part:
+    """Takes the newest items out, those counted in that have expired."""
+    return encoding.event("items_removed", {"num_items": count})
+
+
+def _can_be_copied(entry: Entry) -> bool:
+    return not isinstance(entry, Raw | AgentLine) and ordinal_of(entry) is None
+
+
 def _limits_for(count: int | None) -> Limits:
     """Begins to read with about what so many items take."""
     if count is None:
@@ -339,19 +366,6 @@ def _limits_for(count: int | None) -> Limits:
 def _head_of(source: object) -> bytes:
     """What opening a plain file has read of its beginning; nothing of one whose text is made."""
     return source.read_at(0, min(_NEAR.first_chunk_bytes, source.size)) if isinstance(source, FileSource) else b""
-
-
-def _tail_at(lineage: Lineage, entries: Sequence[Entry], wanted: int) -> _Tail | None:
-    """What was read, to be kept; None if the file does not end in a whole line, or it is too much."""
-    first, end = lineage.opened[0], lineage.end
-    if first.file is None or end == 0 or end != first.source.size or first.source.read_at(end - 1, 1) != b"\n":
-        return None
-    tail = _Tail(first.file.identity, end, *_measured(entries), is_whole=len(entries) < wanted)
-    return tail if tail.size_bytes <= _KEPT_BYTES else None
-
-
-def _measured(entries: Sequence[Entry]) -> tuple[tuple[Entry, ...], int]:
-    return tuple(entries), sum(len(memoryview(entry)) for entry in entries)
 
 
 def _decoded(entries: Sequence[Entry]) -> list[Any]:

@@ -47,7 +47,7 @@ class Branch(msgspec.Struct, frozen=True):
     created: str
     parent: str | None = None
     turn: int | None = None
-    """The turn of the parent that it was taken before or after (`after`)."""
+    """The turn of the parent that it was taken before or after (`after`); None: behind everything."""
     after: bool = False
     deleted: bool = False
 

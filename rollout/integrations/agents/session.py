@@ -7,8 +7,7 @@ so that its outcome is known when the cancellation goes on.
 
 from __future__ import annotations
 
-import asyncio
-import contextvars
+import dataclasses
 import logging
 import os
 from collections.abc import Callable
@@ -19,14 +18,17 @@ from agents.memory.session_settings import SessionSettings, coerce_session_setti
 
 from rollout.errors import RolloutError
 from rollout.integrations.agents.branches import Branches
-from rollout.integrations.agents.cuts import at_end, before_turn, before_turn_with, behind_turn
+from rollout.integrations.agents.cuts import AT_END, before_turn, before_turn_with, behind_turn
 from rollout.integrations.agents.gate import Gate
 from rollout.integrations.agents.opaque import item_of
+from rollout.integrations.agents.threads import change_in_thread, read_in_thread
 from rollout.integrations.agents.turns import Conversation
 from rollout.integrations.agents.usage import add_up, show_usage
 from rollout.integrations.agents.views import count_tools, find_turns, group_by_turn, list_turns
 from rollout.recorder import Ports
+from rollout.storage.cipher import Cipher
 from rollout.storage.fs import RealFileSystem
+from rollout.storage.keyed import with_keys
 from rollout.storage.memory import MemoryFileSystem
 
 try:
@@ -47,6 +49,9 @@ class RolloutSession:
     back equal and in order, as new objects; what is no JSON is refused (RecordError) before anything is written.
     Locked if another program holds the file for longer than `lock_timeout_s`, WriteError if the disk refuses: a call
     that raises one of these before it has written leaves everything as it was.
+
+    What is begun with a `cipher` is encrypted, as it is with $ROLLOUT_KEYS_FILE; without its key it is neither read nor
+    written (NoKey, WrongKey). When an item's time to live is over, no method shows it or takes it out any more.
     """
 
     session_id: str
@@ -59,12 +64,14 @@ class RolloutSession:
         *,
         session_settings: SessionSettings | dict[str, Any] | None = None,
         lock_timeout_s: float = LOCK_TIMEOUT_S,
+        cipher: Cipher | None = None,
     ) -> None:
         self.session_id = session_id
         self.session_settings = (
             SessionSettings() if session_settings is None else coerce_session_settings(session_settings)
         )
-        self._ports = _ports_in_memory() if path is None else _ports_at(Path(path).expanduser().absolute())
+        ports = _ports_in_memory() if path is None else _ports_at(Path(path).expanduser().absolute())
+        self._ports = dataclasses.replace(ports, fs=with_keys(ports.fs, cipher))
         self._lock_timeout_s = lock_timeout_s
         self._open()
 
@@ -77,7 +84,7 @@ class RolloutSession:
         """
         wanted = resolve_session_limit(limit, self.session_settings)
         most = None if wanted is None or wanted < 0 else wanted
-        return await asyncio.to_thread(self._call, lambda branches: branches.items(most, branch_id))
+        return await self._read(lambda branches: branches.items(most, branch_id))
 
     async def add_items(self, items: list[Any], *, wrapper: object = None) -> None:
         """Appends items as one durable batch: after a crash all of them are there or none is."""
@@ -117,7 +124,7 @@ class RolloutSession:
 
     async def create_branch(self, branch_name: str | None = None) -> str:
         """The same behind everything."""
-        return await self._change(lambda branches: branches.create(branch_name, at_end))
+        return await self._change(lambda branches: branches.create(branch_name, AT_END))
 
     async def switch_to_branch(self, branch_id: str) -> None:
         """Makes another branch the current one, also for those who open the session from now on. BranchError."""
@@ -135,23 +142,23 @@ class RolloutSession:
 
         None if nothing was ever said, or all of it is cleared.
         """
-        return await asyncio.to_thread(self._call, _show_branches)
+        return await self._read(_show_branches)
 
     async def get_conversation_turns(self, branch_id: str | None = None) -> list[dict[str, Any]]:
         """One row a turn: turn, content (its first 100 characters), full_content, timestamp, can_branch."""
-        return list_turns(await self._read(branch_id))
+        return list_turns(await self._conversation(branch_id))
 
     async def find_turns_by_content(self, search_term: str, branch_id: str | None = None) -> list[dict[str, Any]]:
         """Such rows, whole, of the turns whose user message has a text in it, whatever the case of ASCII letters."""
-        return find_turns(await self._read(branch_id), search_term)
+        return find_turns(await self._conversation(branch_id), search_term)
 
     async def get_conversation_by_turns(self, branch_id: str | None = None) -> dict[int, list[dict[str, str | None]]]:
         """For each turn type and tool_name of its items; what comes ahead of the first turn is turn 0."""
-        return group_by_turn(await self._read(branch_id))
+        return group_by_turn(await self._conversation(branch_id))
 
     async def items_at_turn(self, turn_number: int, branch_id: str | None = None) -> list[Any]:
         """The items as they stood when a turn ended (0: before the first one). BranchError if there is no such turn."""
-        conversation = await self._read(branch_id)
+        conversation = await self._conversation(branch_id)
         return conversation.items[: behind_turn(turn_number)(conversation).kept]
 
     async def store_run_usage(self, result: Any) -> None:
@@ -172,8 +179,8 @@ class RolloutSession:
         Keys: requests, input_tokens, output_tokens, total_tokens, total_turns.
         """
         if branch_id is not None:
-            return add_up((await self._read(branch_id)).used.values())
-        found = await asyncio.to_thread(self._call, Branches.list_all)
+            return add_up((await self._conversation(branch_id)).used.values())
+        found = await self._read(Branches.list_all)
         return add_up(used for _, conversation in found for used in conversation.used.values())
 
     async def get_turn_usage(
@@ -183,40 +190,50 @@ class RolloutSession:
 
         Keys: requests, input_tokens, output_tokens, total_tokens, input_tokens_details, output_tokens_details.
         """
-        used = (await self._read(branch_id)).used
+        used = (await self._conversation(branch_id)).used
         if user_turn_number is not None:
             return show_usage(used[user_turn_number]) if user_turn_number in used else {}
         return [{"user_turn_number": turn, **show_usage(one)} for turn, one in used.items()]
 
     async def get_tool_usage(self, branch_id: str | None = None) -> list[tuple[str, int, int]]:
         """(tool name, calls, turn number), by turn."""
-        return count_tools(await self._read(branch_id))
+        return count_tools(await self._conversation(branch_id))
 
     async def _atomic_replace_items(self, items: list[Any]) -> bool:
-        """What the SDK's compaction asks for: all items replaced at once."""
+        """What the SDK's compaction asks for: all items replaced at once.
+
+        False where that would pass by methods that a subclass, or somebody on this object, has put in their place.
+        """
+        if self._is_transformed():
+            return False
         taken = list(items)
         await self._change(lambda branches: branches.replace_all(taken))
         return True
 
-    async def _get_compaction_snapshot(self, limit: int, *, prune_prefix: object = None) -> Any:
+    async def _get_compaction_snapshot(self, limit: int, *, prune_prefix: Callable[[Any], bool] | None = None) -> Any:
         """What the SDK's compaction asks for: the newest items, and a way to replace the last of them at once.
 
-        Nothing is ever pruned: the log only grows.
+        The oldest items that `prune_prefix` is true of go with that, if they are as many as those that stay in between.
         """
-        if _CompactionSnapshot is None:
+        if _CompactionSnapshot is None or self._is_transformed():
             return None
-        found = await asyncio.to_thread(self._call, lambda branches: branches.snapshot(limit))
+        found = await self._read(lambda branches: branches.snapshot(limit))
         if found is None:
             return None
 
         async def replace_suffix(start: int, output: list[Any]) -> bool:
             taken = list(output)
-            return await self._change(lambda branches: branches.replace(found, start, taken))
+            return await self._change(lambda branches: branches.replace(found, start, taken, prune_prefix))
 
         return _CompactionSnapshot([item_of(entry) for entry in found.entries], found.is_whole, replace_suffix)
 
-    async def _read(self, branch_id: str | None) -> Conversation:
-        return await asyncio.to_thread(self._call, lambda branches: branches.read(branch_id))
+    async def _conversation(self, branch_id: str | None) -> Conversation:
+        return await self._read(lambda branches: branches.read(branch_id))
+
+    def _is_transformed(self) -> bool:
+        """Whether what goes in or comes out is another's business too."""
+        own = (getattr(getattr(self, method.__name__), "__func__", None) is method for method in _TRANSFORMING)
+        return not all(own)
 
     def close(self) -> None:
         """Every later call raises `SessionClosed`. Those under way go on; the last one lets go of all files."""
@@ -234,20 +251,20 @@ class RolloutSession:
         with self._gate.passed():
             return work(self._branches)
 
+    async def _read(self, work: Callable[[Branches], T]) -> T:
+        return await read_in_thread(lambda: self._call(work))
+
     async def _change(self, work: Callable[[Branches], T]) -> T:
-        """Does it in a thread and waits for the outcome, also when this task is cancelled, which goes on then."""
-        run = contextvars.copy_context().run
-        doing = asyncio.get_running_loop().run_in_executor(None, run, self._call, work)  # no task: nobody cancels it
-        cancelled: asyncio.CancelledError | None = None
-        while not doing.done():
-            try:
-                await asyncio.wait({doing})
-            except asyncio.CancelledError as error:
-                cancelled = cancelled or error
-        if cancelled is not None:
-            doing.exception()  # known, and not to be shown as one that nobody looked at
-            raise cancelled
-        return doing.result()
+        """Does it and waits for the outcome, also when this task is cancelled, which goes on then."""
+        return await change_in_thread(lambda: self._call(work))
+
+
+_TRANSFORMING = (
+    RolloutSession.get_items,
+    RolloutSession.add_items,
+    RolloutSession.pop_item,
+    RolloutSession.clear_session,
+)
 
 
 def _show_branches(branches: Branches) -> list[dict[str, Any]]:
