@@ -9,17 +9,15 @@ SourceError (NotFound, NotARollout, NoKey, …) if there is nothing to read; dam
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable, Iterator
 
-from rollout.core.reconstruct import Reconstruction
 from rollout.explanation import Explanation
 from rollout.limits import DEFAULT, Limits
 from rollout.moments import At, origin_at
 from rollout.record import Record, read_records
 from rollout.report import Report, examine
-from rollout.state import State, Turn, read_turns
+from rollout.state import State, Turn, read_state, read_turns
 from rollout.storage.cipher import Cipher
 from rollout.storage.origin import AnySource, find
 
@@ -40,11 +38,7 @@ def reconstruct(
 
     `at`: as it was then, by a turn (as it ended), a `Line`, an `Ordinal` or a byte offset.
     """
-    origin = origin_at(find(source, home, limits, cipher), at, progress)
-    with origin.opened() as lineage:
-        answer = Reconstruction(lineage, limits=limits, progress=progress).run()
-        damage = [*answer.damage, *lineage.damage()]
-        return State(dataclasses.replace(origin, size=lineage.end), answer, lineage.bytes_read, damage)
+    return read_state(origin_at(find(source, home, limits, cipher), at, progress), progress)
 
 
 def turns(

@@ -156,6 +156,14 @@ class State:
         return make_prompt(self.history, images=images, truncation=truncation, fresh_context=fresh_context)
 
 
+def read_state(origin: Origin, progress: Progress | None = None) -> State:
+    """See `rollout.reconstruct`. SourceError."""
+    with origin.opened() as lineage:
+        answer = Reconstruction(lineage, limits=origin.limits, progress=progress).run()
+        damage = [*answer.damage, *lineage.damage()]
+        return State(dataclasses.replace(origin, size=lineage.end), answer, lineage.bytes_read, damage)
+
+
 def read_turns(origin: Origin, progress: Progress | None = None) -> tuple[Turn, ...]:
     """All turns of a log, oldest first."""
     collector = TurnCollector()

@@ -178,16 +178,9 @@ class Store:
         filters.setdefault("subagents", True)
         filters.setdefault("forks", True)
         selection = Selection(**filters)
+        home, fs = self.home, self._ports.fs
         return search_home(
-            self.home,
-            self._ports.fs,
-            query,
-            selection,
-            limit=limit,
-            cursor=cursor,
-            kinds=kinds,
-            standing=standing,
-            progress=progress,
+            home, fs, query, selection, limit=limit, cursor=cursor, kinds=kinds, standing=standing, progress=progress
         )
 
     def tree(self, *, progress: listing.Progress | None = None) -> tuple[Node, ...]:
@@ -199,7 +192,7 @@ class Store:
 
     def shorten(self, ids: Iterable[str]) -> dict[str, str]:
         """For each thread id its shortest beginning, by groups, that is a reference to it alone in this home."""
-        return abbreviation.shorten(ids, (entry.thread for entry in homes.scan(self.home)))
+        return abbreviation.shorten(ids, (entry.thread for entry in homes.scan(self.home, fs=self._ports.fs)))
 
     def resolve(self, ref: Reference) -> Path:
         """The file that a reference names: a path, a thread id, the beginning or name of one, -1 (the newest).
@@ -279,6 +272,11 @@ class Store:
         path = self.resolve(ref)
         ports = self._ports_for(path)
         return sealing.unseal(ports.fs, path, held_by=holder(ports.timestamp()), progress=progress)
+
+    def keys_of(self, ref: Reference) -> frozenset[str]:
+        """The ids of the keys that a rollout's file is encrypted with: none, if it is plain. Needs no key."""
+        path = self.resolve(ref)
+        return rekeying.keys_of(self._ports_for(path).fs, path)
 
     def rekey(self, ref: Reference) -> Path:
         """Encrypts a rollout's file anew under the current key; a plain one too, if nothing refers to it. Its path.

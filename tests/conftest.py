@@ -1,4 +1,6 @@
-"""How the property tests run: repeatable, without deadlines, longer on request.
+"""What tests share without asking: how the property tests run, and an empty home.
+
+Property tests are repeatable, without deadlines, longer on request.
 
 Every run has one seed: `--hypothesis-seed=N` repeats the run. The header names it, and the end of a failed run too;
 a failing test prints the blob that repeats it alone. Under CI the seed is fixed: a red run stays red until mended.
@@ -9,9 +11,13 @@ from __future__ import annotations
 
 import os
 import secrets
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from rollout import Store
+from tests.sessions import a_store
 
 FUZZ = int(os.environ.get("ROLLOUT_FUZZ", "1"))
 OWN_SETTINGS = "_hypothesis_internal_use_settings"  # where hypothesis keeps what @settings said
@@ -25,6 +31,12 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],  # two cores shared with others are slow at times
 )
 settings.load_profile("rollout")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """That of an empty home, with a clock of its own."""
+    return a_store(tmp_path / "home")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -18,11 +18,12 @@ from rollout.storage.origin import Origin
 from rollout.storage.shared import SharedWriter
 from rollout.storage.source import holds_record
 from rollout.storage.writer import holder
-from rollout.testing.crashes import CrashFailure, explore, mutants
+from rollout.testing.crashes import explore
 from rollout.testing.disk import SimulatedDisk
 from rollout.upkeeping.rekeying import decrypt, rekey
 from rollout.upkeeping.rewriting import fingerprint, locked
 from tests import builders as b
+from tests.crashing import Scenario
 from tests.enciphering import KEY, OTHER_KEY, a_cipher, a_secret_log, a_secret_store, enciphered
 from tests.sessions import take_turn, texts
 
@@ -59,12 +60,11 @@ def test_after_a_crash_the_file_is_the_old_or_the_new_one(
         is_done = b'"key":"k2"' in data if change is rekey else b"encrypted" not in data
         assert is_done or not acked
 
-    explore(work, check, start=old)
+    scenario = Scenario("change", work, check, old)
+    scenario.explore()
     if (start, change) != ("plain", decrypt):
         assert states == {True, False}
-        for fault in mutants(work, start=old):
-            with pytest.raises(CrashFailure):
-                explore(work, check, start=old, faults=[fault])
+        scenario.check_syncs()
 
 
 FILE = Path(f"/h/sessions/2026/03/20/{Path(PATH).name}")

@@ -102,7 +102,9 @@ def test_rekeying_keeps_every_place_so_that_forks_go_on(tmp_path: Path) -> None:
         log.compact([b.user_item("short")])
     before, size = told(rollout.reconstruct(log.path, cipher=a_cipher())), log.path.stat().st_size
     mtime = log.path.stat().st_mtime_ns
+    assert Store(tmp_path).keys_of(log.id) == {"k1"}
     Store(tmp_path, cipher=Cipher(BOTH, "k2")).rekey(log.id)
+    assert Store(tmp_path).keys_of(log.id) == {"k2"}
     Store(tmp_path, cipher=Cipher(BOTH, "k2")).rekey(child.id)
     new = a_cipher(OTHER_KEY, "k2")
     assert told(rollout.reconstruct(log.path, cipher=new)) == before
@@ -134,14 +136,16 @@ def test_a_plain_rollout_with_forks_is_not_encrypted_before_they_stand_alone(tmp
         take_turn(log, "q")
         with log.fork() as child:
             take_turn(child, "f")
+    a_store(tmp_path).archive(child.id)  # into another folder
     before = log.path.read_bytes()
     store = a_secret_store(tmp_path)
-    with pytest.raises(InUse, match="detach those first"):
-        store.rekey(log.id)
+    for by in (store, a_secret_store(tmp_path / "another home")):
+        with pytest.raises(InUse, match="detach those first"):
+            by.rekey(log.path)
     assert log.path.read_bytes() == before
     store.detach(child.id)
     store.rekey(log.id)
-    assert texts(rollout.reconstruct(child.path)) == ["q", "answer to q", "f", "answer to f"]
+    assert texts(rollout.reconstruct(store.resolve(child.id))) == ["q", "answer to q", "f", "answer to f"]
 
 
 def test_decrypting_gives_the_plain_log_back_each_line_where_it_was(tmp_path: Path) -> None:

@@ -99,18 +99,23 @@ def test_a_digest_of_any_log_says_what_its_readers_say(data: bytes) -> None:
             assert tell_fates(found.memory) == explained
 
 
+def grown_in_steps(data: bytes, cuts: list[float], path: Path) -> Look:
+    """A look at a file that had grown to each of the cuts before: the same as one at the whole of it."""
+    grown = None
+    for cut in [*cuts, 1.0]:
+        grown = look_at(data[: round(cut * len(data))], path, grown)
+    at_once = look_at(data, path)
+    assert grown is not None
+    assert grown.known == at_once.known
+    assert grown.memory.encode() == at_once.memory.encode()
+    return grown
+
+
 @given(logs, cuts)
 @settings(max_examples=120)
 def test_a_digest_that_has_grown_in_any_steps_equals_one_made_at_once(data: bytes, cuts: list[float]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / NAME
-        grown = None
-        for cut in [*cuts, 1.0]:
-            grown = look_at(data[: round(cut * len(data))], path, grown)
-        at_once = look_at(data, path)
-        assert grown is not None
-        assert grown.known == at_once.known
-        assert grown.memory.encode() == at_once.memory.encode()
+        grown_in_steps(data, cuts, Path(folder) / NAME)
 
 
 @given(strategies.any_lines(12), strategies.any_lines(12), st.integers(0, 12), cuts)
@@ -122,13 +127,7 @@ def test_a_fork_that_has_grown_equals_one_read_at_once_and_says_what_its_readers
         source.write_bytes(b.log(*base))
         history_base = {"thread_id": b.THREAD, "end_byte_offset": len(b.log(*base[:taken]))}
         data = b.log(b.session_meta(FORK, history_base=history_base), *own)
-        grown = None
-        for cut in [*cuts, 1.0]:
-            grown = look_at(data[: round(cut * len(data))], path, grown)
-        at_once = look_at(data, path)
-        assert grown is not None
-        assert grown.known == at_once.known
-        assert grown.memory.encode() == at_once.memory.encode()
+        grown = grown_in_steps(data, cuts, path)
         check(grown.known.digest, path)
         lines = [line for line in rollout.explain(path) if line.inherited is None]
         assert tell_fates(grown.memory) == {line.offset: (line.status, line.turn_id) for line in lines}

@@ -24,11 +24,6 @@ CASES = Path(__file__).parent.parent / "fixtures" / "cases"
 by_reference_and_as_copy = pytest.mark.parametrize("copy", [False, True])
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return a_store(tmp_path / "home")
-
-
 def said(state: State) -> tuple[Any, ...]:
     """What a fork must have in common with its source."""
     return (

@@ -13,14 +13,8 @@ import rollout
 from rollout import Store
 from rollout.errors import Ambiguous, InUse, Locked, NotARollout, NotFound, UsageError, WriteError
 from rollout.storage.home import scan
-from tests.sessions import DAY, a_store, take_turn
+from tests.sessions import DAY, take_turn
 from tests.threads import PART, a_fork, a_revert, a_thread, files, says
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return a_store(tmp_path / "home")
-
 
 # Names and references
 

@@ -5,7 +5,6 @@ Of the states in which a copy is half written a part is checked; all of them wit
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import zlib
@@ -21,8 +20,8 @@ from rollout.storage import home as homes
 from rollout.storage.names import FILE, read_names
 from rollout.storage.origin import Origin
 from rollout.store import Store
-from rollout.testing.crashes import CrashFailure, explore, mutants
-from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
+from rollout.testing.disk import Effect, Fault, SimulatedDisk
+from tests.crashing import Scenario, each, each_effect, each_sync
 
 SHARE = 1 if "ROLLOUT_CRASH" in os.environ else 6
 """One state in so many is checked."""
@@ -94,28 +93,27 @@ def hidden(disk: SimulatedDisk) -> list[str]:
 # The operations, each with what has to be true after a crash
 
 
-@dataclasses.dataclass(frozen=True)
-class Operation:
-    """`harmless` are the syncs that nothing depends on, each with its reason."""
-
-    name: str
-    start: Tree
-    do: Callable[[Keeper], object]
-    check: Callable[[SimulatedDisk, bool], None]
-    harmless: dict[str, str]
-
-    def run(self, disk: SimulatedDisk, ack: Callable[[Any], None]) -> None:
-        self.do(keeper(disk))
+def operation(
+    name: str,
+    start: Tree,
+    do: Callable[[Keeper], object],
+    check: Callable[[SimulatedDisk, bool], None],
+    harmless: dict[str, str],
+) -> Scenario:
+    def work(disk: SimulatedDisk, ack: Callable[[Any], None]) -> None:
+        do(keeper(disk))
         ack("done")
 
-    def check_crashed(self, disk: SimulatedDisk, acked: Sequence[object]) -> None:
+    def check_crashed(disk: SimulatedDisk, acked: list[Any]) -> None:
         tree = disk.tree()
         if any(path.endswith(".new") for path in tree) and zlib.crc32(repr(sorted(tree.items())).encode()) % SHARE:
             return
-        self.check(disk, bool(acked))
+        check(disk, bool(acked))
         assert says(disk, OTHER_PATH) == "d"
-        assert (read_names(HOME, disk).get(OTHER) == "other") == (str(HOME / FILE) in self.start)
+        assert (read_names(HOME, disk).get(OTHER) == "other") == (str(HOME / FILE) in start)
         assert hidden(disk) == []
+
+    return Scenario(name, work, check_crashed, start, harmless, limit=200, mutant_limit=60)
 
 
 def check_moved(disk: SimulatedDisk, acked: bool, *, back: bool) -> None:
@@ -177,14 +175,14 @@ EMPTY = "the directory is new and empty; it is synced again behind each rename"
 OLD_PLACE = "a rename is one change, which is on the disk with the new name"
 HIDDEN = "what is aside is out of sight on the disk, and the next operation removes it"
 OPERATIONS = [
-    Operation(
+    operation(
         "archive",
         start(OLD, NEW, FORK_PATH),
         lambda keeper: keeper.archive(NEW),
         lambda disk, acked: check_moved(disk, acked, back=False),
         {"drop sync dir 0": EMPTY, "drop sync dir 4": OLD_PLACE, "drop sync dir 5": OLD_PLACE},
     ),
-    Operation(
+    operation(
         "unarchive",
         start(OLD, NEW, FORK_PATH, archived=True),
         lambda keeper: keeper.unarchive(ARCHIVE / NEW_NAME),
@@ -196,14 +194,14 @@ OPERATIONS = [
             "drop sync dir 8": OLD_PLACE,
         },
     ),
-    Operation(
+    operation(
         "delete",
         start(OLD),
         lambda keeper: keeper.delete(OLD, detach_forks=False),
         lambda disk, acked: check_deleted(disk, acked, [OLD]),
         {},
     ),
-    Operation(
+    operation(
         "delete several",
         start(OLD, NEW),
         lambda keeper: keeper.delete(NEW, detach_forks=False),
@@ -213,22 +211,22 @@ OPERATIONS = [
             **{f"drop sync dir {n}": HIDDEN for n in (2, 3)},
         },
     ),
-    Operation("detach", start(OLD, FORK_PATH), lambda keeper: keeper.detach(FORK_PATH), check_detached, {}),
-    Operation(
+    operation("detach", start(OLD, FORK_PATH), lambda keeper: keeper.detach(FORK_PATH), check_detached, {}),
+    operation(
         "delete with forks",
         start(OLD, FORK_PATH),
         lambda keeper: keeper.delete(OLD, detach_forks=True),
         check_deleted_with_forks,
         {},
     ),
-    Operation(
+    operation(
         "rename",
         start(OLD),
         lambda keeper: keeper.rename(OLD, "new"),
         check_renamed,
         {"drop sync dir 0": "the file was there"},
     ),
-    Operation(
+    operation(
         "first name",
         {path: data for path, data in start(OLD).items() if data != INDEX},
         lambda keeper: keeper.rename(OLD, "new"),
@@ -236,50 +234,27 @@ OPERATIONS = [
         {},
     ),
 ]
-every_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
 
 
-@every_operation
-def test_after_a_crash_anywhere_nothing_is_lost_and_the_next_operation_mends_the_rest(operation: Operation) -> None:
-    explored = explore(operation.run, operation.check_crashed, start=operation.start, limit=200)
-    assert explored.states > 2
+@each(OPERATIONS)
+def test_after_a_crash_anywhere_nothing_is_lost_and_the_next_operation_mends_the_rest(scenario: Scenario) -> None:
+    assert scenario.explore().states > 2
 
 
-def name_fault(fault: Fault) -> str:
-    assert fault.kind is not None
-    return f"{fault.effect.value} {fault.kind.value} {fault.nth}"
+@each_sync(*OPERATIONS)
+def test_each_sync_is_needed_or_known_to_be_harmless(scenario: Scenario, fault: Fault) -> None:
+    scenario.check_sync(fault)
 
 
-@pytest.mark.parametrize(
-    ("operation", "fault"),
-    [(operation, fault) for operation in OPERATIONS for fault in mutants(operation.run, start=operation.start)],
-    ids=lambda value: value.name if isinstance(value, Operation) else name_fault(value),
-)
-def test_each_sync_is_needed_or_known_to_be_harmless(operation: Operation, fault: Fault) -> None:
-    def tried() -> None:
-        explore(operation.run, operation.check_crashed, start=operation.start, faults=[fault], limit=60)
-
-    if name_fault(fault) in operation.harmless:
-        tried()
-        return
-    with pytest.raises(CrashFailure):
-        tried()
-
-
-@every_operation
-@pytest.mark.parametrize("effect", [Effect.FAIL, Effect.SHORT])
+@each(OPERATIONS)
+@each_effect
 def test_after_a_fault_anywhere_nothing_is_lost_and_the_next_operation_goes_through(
-    operation: Operation, effect: Effect
+    scenario: Scenario, effect: Effect
 ) -> None:
-    whole = SimulatedDisk(operation.start)
-    operation.run(whole, lambda _: None)
-    for nth, kind in enumerate(whole.attempts):
-        if effect is Effect.SHORT and kind is not Kind.WRITE:
-            continue
-        disk = SimulatedDisk(operation.start, faults=[Fault(nth, effect, written=3)])
+    for disk in scenario.failing(effect):
         with pytest.raises(WriteError):
-            operation.run(disk, lambda _: None)
-        operation.check_crashed(SimulatedDisk(disk.tree()), [])
+            scenario.work(disk, lambda _: None)
+        scenario.check(SimulatedDisk(disk.tree()), [])
 
 
 # Making
@@ -291,27 +266,30 @@ def create(disk: SimulatedDisk, ack: Callable[[Any], None]) -> None:
         ack(str(log.path))
 
 
-def test_a_log_whose_making_fails_anywhere_leaves_no_file() -> None:
-    whole = SimulatedDisk({str(HOME): None})
+def check_made(disk: SimulatedDisk, acked: list[Any]) -> None:
+    for entry in homes.scan(HOME, fs=disk):
+        with Origin(None, entry.path, HOME, fs=disk).opened() as lineage:
+            assert lineage.opened[0].thread == entry.thread
+            assert lineage.opened[0].session is not None or not acked
+    assert len(list(homes.scan(HOME, fs=disk))) >= len(acked)
+
+
+CREATE = Scenario("create", create, check_made, {str(HOME): None}, limit=300)
+
+
+@each_effect
+def test_a_log_whose_making_fails_anywhere_leaves_no_file(effect: Effect) -> None:
+    whole = SimulatedDisk(CREATE.start)
     create(whole, lambda _: None)
     (made,) = [path for path, data in whole.tree().items() if data is not None]
-    for nth, kind in enumerate(whole.attempts):
-        for effect in (Effect.FAIL, Effect.SHORT) if kind is Kind.WRITE else (Effect.FAIL,):
-            disk = SimulatedDisk({str(HOME): None}, faults=[Fault(nth, effect, written=3)])
-            with pytest.raises(WriteError):
-                create(disk, lambda _: None)
-            assert [data for data in disk.tree().values() if data is not None] == []
-            disk.kill()
+    for disk in CREATE.failing(effect):
+        with pytest.raises(WriteError):
             create(disk, lambda _: None)
-            assert disk.tree()[made] == whole.tree()[made]
+        assert [data for data in disk.tree().values() if data is not None] == []
+        disk.kill()
+        create(disk, lambda _: None)
+        assert disk.tree()[made] == whole.tree()[made]
 
 
 def test_a_crash_in_the_making_of_a_log_leaves_at_most_a_file_that_is_listed() -> None:
-    def check(disk: SimulatedDisk, acked: list[Any]) -> None:
-        for entry in homes.scan(HOME, fs=disk):
-            with Origin(None, entry.path, HOME, fs=disk).opened() as lineage:
-                assert lineage.opened[0].thread == entry.thread
-                assert lineage.opened[0].session is not None or not acked
-        assert len(list(homes.scan(HOME, fs=disk))) >= len(acked)
-
-    explore(create, check, start={str(HOME): None}, limit=300)
+    CREATE.explore()

@@ -11,7 +11,6 @@ import pytest
 from rollout import Store
 from rollout.errors import InUse, Locked, RolloutError
 from rollout.storage.home import scan
-from tests.sessions import a_store
 from tests.threads import a_fork, a_thread, files, says
 
 ROOT = Path(__file__).parent.parent
@@ -36,11 +35,6 @@ for n in range(int(sys.argv[3])):
     except rollout.NotFound:
         continue
 """
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return a_store(tmp_path / "home")
 
 
 def start(script: str, *arguments: object) -> subprocess.Popen[str]:

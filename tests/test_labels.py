@@ -6,7 +6,6 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,13 +15,7 @@ from rollout import Label, Store, UsageError
 from rollout.core.labels import UNLABELLED
 from tests.builders import assistant_item, user_item
 from tests.labelled import CALL, PLAN, fill, ids, in_a_task, make, tags
-from tests.sessions import a_store, context, kinds, lines_of
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return a_store(tmp_path / "home")
-
+from tests.sessions import context, kinds, lines_of
 
 # Where a label is set
 

@@ -7,21 +7,12 @@ import contextlib
 import contextvars
 import json
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-
-import pytest
 
 import rollout
 from rollout import Rollout, Store
 from tests.builders import assistant_item, user_item
 from tests.labelled import CALL, PLAN, ids, in_a_task, make
-from tests.sessions import a_store, context
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return a_store(tmp_path / "home")
-
+from tests.sessions import context
 
 # Threads and tasks
 

@@ -22,14 +22,9 @@ from tests import builders as b
 from tests import strategies as logs
 from tests.builders import assistant_item, user_item
 from tests.labelled import CALL, fill, ids, make, tags
-from tests.sessions import a_store, context, kinds, lines_of, texts
+from tests.sessions import context, kinds, lines_of, texts
 
 CASES = Path(__file__).parent.parent / "fixtures" / "cases"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return a_store(tmp_path / "home")
 
 
 # Kept: opened again, forked, crashed

@@ -7,7 +7,6 @@ import json
 import stat
 import uuid
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,12 +18,7 @@ from rollout.errors import Closed, Conflict, RecordError, UsageError
 from rollout.recorder import ABORTED_TEXT
 from rollout.storage.source import holds_record
 from tests.builders import assistant_item, user_item
-from tests.sessions import DAY, a_log, a_store, context, interrupt, kinds, lines_of, take_turn, texts
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return a_store(tmp_path / "home")
+from tests.sessions import DAY, a_log, context, interrupt, kinds, lines_of, take_turn, texts
 
 
 def test_a_new_log_lies_in_its_home_by_its_day_and_is_for_its_owner_alone(store: Store) -> None:

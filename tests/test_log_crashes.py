@@ -18,12 +18,13 @@ import pytest
 import rollout
 from rollout.storage.writer import Durability
 from rollout.store import Store
-from rollout.testing.crashes import CrashFailure, Explored, crash_states, explore, mutants
-from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
+from rollout.testing.crashes import Explored, crash_states, explore, mutants
+from rollout.testing.disk import Fault, Kind, SimulatedDisk
 from rollout.testing.live import Seen, see
 from rollout.testing.witness import HOME, START, Trial, assistant, message
 from rollout.upkeeping.repair import apply_repair, plan_repair
 from tests import builders as b
+from tests.crashing import ALL_MUTANTS, Scenario, check_sync, each_sync, name_fault
 
 CHECKS_ALL = "ROLLOUT_CRASH" in os.environ
 PART = 1 if CHECKS_ALL else 15
@@ -171,12 +172,6 @@ def check_trial(trial: Trial) -> None:
         witness.check()
 
 
-def name_fault(value: object) -> str:
-    if isinstance(value, Fault) and value.kind is not None:
-        return f"{value.effect.value} {value.kind.value} {value.nth}"
-    return getattr(value, "__name__", repr(value))
-
-
 @pytest.mark.parametrize("story", STORIES)
 def test_no_crash_loses_or_invents_anything_of_a_log(story: Story) -> None:
     explored, checked = run(story)
@@ -223,14 +218,30 @@ def check_repaired(state: SimulatedDisk, acked: list[Any]) -> None:
     assert [*before["history"], b.user_item("more")] == seen_in(state)["history"]
 
 
+REPLACED = "the mended file takes the place of this one, or the repair is made again"
+LATER = "it comes before the rename that shows the file still"
+REPAIR = Scenario(
+    "repair",
+    repair,
+    check_repaired,
+    {PATH: DAMAGED},
+    {"drop sync 1": REPLACED, "delay sync 1": REPLACED, **{f"delay sync {nth}": LATER for nth in (2, 3, 4)}},
+    limit=20,
+)
+
+
 def test_no_crash_in_a_repair_changes_what_a_file_says() -> None:
-    explored = explore(repair, check_repaired, start={PATH: DAMAGED}, limit=20)
-    assert explored.states > 5000
+    assert REPAIR.explore().states > 5000
+
+
+@each_sync(REPAIR, tried=lambda fault: fault.nth == 0 or ALL_MUTANTS)
+def test_each_sync_of_a_repair_is_needed(scenario: Scenario, fault: Fault) -> None:
+    scenario.check_sync(fault)
 
 
 DIRS = 5
 """Directories from a log up to the home: the writer syncs them all."""
-MUTATED = STORIES if "ROLLOUT_MUTANTS" in os.environ else [append, batch]
+MUTATED = STORIES if ALL_MUTANTS else [append, batch]
 
 
 def faults_of(story: Story) -> list[Fault]:
@@ -241,7 +252,7 @@ def why_harmless(story: Story, fault: Fault) -> str | None:
     """Why nothing can be lost without this sync; None where something is."""
     if fault.kind is Kind.SYNC_DIR and fault.nth >= DIRS and fault.nth % DIRS:
         return "the folders above the day came on the disk with the first log"
-    return HARMLESS.get((story, fault.effect, fault.kind, fault.nth))
+    return HARMLESS.get((story, name_fault(fault)))
 
 
 CLOSED = "before the log is open, the end of the turn that was left open is synced too"
@@ -249,49 +260,27 @@ NAMED = "the name came on the disk when the log was made"
 COPIED = "a copy needs nothing of its source"
 WHOLE_COPY = "a copy is synced before it has its name, and no line is new since"
 EMPTY = "the fork has a name then, but no line that refers to its source"
-HARMLESS: dict[tuple[Story, Effect, Kind | None, int], str] = {
-    (die_in_a_turn_and_go_on, Effect.DROP, Kind.SYNC, 1): CLOSED,
-    (die_in_a_turn_and_go_on, Effect.DROP, Kind.SYNC_DIR, DIRS): NAMED,
-    (fork_as_a_copy, Effect.DROP, Kind.SYNC, 1): COPIED,
-    (fork_as_a_copy, Effect.DELAY, Kind.SYNC, 1): COPIED,
-    (fork_as_a_copy, Effect.DROP, Kind.SYNC, 3): WHOLE_COPY,
-    (fork_by_reference, Effect.DELAY, Kind.SYNC, 1): EMPTY,
-    (fork_by_reference, Effect.DELAY, Kind.SYNC, 3): EMPTY,
+HARMLESS: dict[tuple[Story, str], str] = {
+    (die_in_a_turn_and_go_on, "drop sync 1"): CLOSED,
+    (die_in_a_turn_and_go_on, f"drop sync dir {DIRS}"): NAMED,
+    (fork_as_a_copy, "drop sync 1"): COPIED,
+    (fork_as_a_copy, "delay sync 1"): COPIED,
+    (fork_as_a_copy, "drop sync 3"): WHOLE_COPY,
+    (fork_by_reference, "delay sync 1"): EMPTY,
+    (fork_by_reference, "delay sync 3"): EMPTY,
 }
 
 
 @pytest.mark.parametrize(
-    ("story", "fault"), [(story, fault) for story in MUTATED for fault in faults_of(story)], ids=name_fault
+    ("story", "fault"),
+    [
+        pytest.param(story, fault, id=f"{story.__name__}-{name_fault(fault)}")
+        for story in MUTATED
+        for fault in faults_of(story)
+    ],
 )
 def test_each_sync_of_a_log_is_needed(story: Story, fault: Fault) -> None:
-    if why_harmless(story, fault) is not None:
-        assert run(story, [fault], PART * 4)[0].states > 500
-        return
-    with pytest.raises(CrashFailure):
-        run(story, [fault], PART * 4)
-
-
-REPLACED = "the mended file takes the place of this one, or the repair is made again"
-LATER = "it comes before the rename that shows the file still"
-HARMLESS_IN_REPAIR = {
-    (Kind.SYNC, 1, Effect.DROP): REPLACED,
-    (Kind.SYNC, 1, Effect.DELAY): REPLACED,
-    **{(Kind.SYNC, nth, Effect.DELAY): LATER for nth in (2, 3, 4)},
-}
-
-
-REPAIR_FAULTS = [
-    fault for fault in mutants(repair, start={PATH: DAMAGED}) if fault.nth == 0 or "ROLLOUT_MUTANTS" in os.environ
-]
-
-
-@pytest.mark.parametrize("fault", REPAIR_FAULTS, ids=name_fault)
-def test_each_sync_of_a_repair_is_needed(fault: Fault) -> None:
-    if (fault.kind, fault.nth, fault.effect) in HARMLESS_IN_REPAIR:
-        explore(repair, check_repaired, start={PATH: DAMAGED}, limit=20, faults=[fault])
-        return
-    with pytest.raises(CrashFailure):
-        explore(repair, check_repaired, start={PATH: DAMAGED}, limit=20, faults=[fault])
+    check_sync(lambda: run(story, [fault], PART * 4)[0], why_harmless(story, fault), fewest=500)
 
 
 @pytest.mark.parametrize("dies", [False, True])

@@ -52,6 +52,19 @@ def test_the_records_of_any_bytes_are_those_that_the_rules_find(data: bytes, chu
     assert all((record.reason is not None) == record.is_damaged for record in found)
 
 
+@settings(max_examples=150)
+@given(any_log, limits)
+def test_an_explanation_gives_each_line_its_own_record_and_passes_over_those_not_wanted(
+    data: bytes, limits: Limits
+) -> None:
+    explanation = rollout.explain(data, limits=limits)
+    own = {record.offset: record for record in rollout.records(data, limits=limits) if record.data}
+    expected = [(line, own[line.offset] if line.type is not None else None) for line in explanation]
+    assert [*explanation.records()] == expected
+    some = [(line, record if line.line % 3 == 0 else None) for line, record in expected]
+    assert [*explanation.records(lambda line: line.line % 3 == 0)] == some
+
+
 @given(logs.damaged_logs(8))
 def test_a_copy_of_the_good_records_means_what_the_file_means(data: bytes) -> None:
     good = [record.data for record in rollout.records(data) if record.data]

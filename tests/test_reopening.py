@@ -24,11 +24,6 @@ ROOT = Path(__file__).parent.parent
 CASES = ROOT / "fixtures" / "cases"
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return a_store(tmp_path / "home")
-
-
 def die(log: Rollout) -> None:
     """What a process that is killed leaves: its bytes, and no lock."""
     log._recorder.writer.close()

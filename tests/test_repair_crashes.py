@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,10 +9,11 @@ from typing import Any
 import pytest
 
 from rollout.errors import WriteError
-from rollout.testing.crashes import CrashFailure, Tree, explore, mutants
-from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
+from rollout.testing.crashes import Tree
+from rollout.testing.disk import Effect, Fault, SimulatedDisk
 from rollout.upkeeping.repair import apply_repair, plan_repair
 from tests.builders import THREAD, log
+from tests.crashing import ALL_MUTANTS, Scenario, each_effect, each_sync
 
 NAME = f"rollout-2026-03-20T10-00-00-{THREAD}.jsonl"
 ONE, TWO = b'{"type":"other"}', b'{"type":"reasoning"}'  # short, as a crash is tried at each byte
@@ -67,38 +67,21 @@ def assert_kept(tree: Tree) -> None:
     assert not [name for name in tree if name.startswith("/.")]
 
 
+REPAIR = Scenario("repair", repair, check, START, HARMLESS, limit=300, mutant_limit=30, fewest=100)
+
+
 def test_after_a_crash_anywhere_the_file_is_the_old_or_the_new_one_with_its_backup() -> None:
-    explored = explore(repair, check, start=START, limit=300)
-    assert explored.states > 1000
+    assert REPAIR.explore().states > 1000
 
 
-def name_fault(fault: Fault) -> str:
-    assert fault.kind is not None
-    return f"{fault.effect.value} {fault.kind.value} {fault.nth}"
+@each_sync(REPAIR, tried=lambda fault: fault.effect is Effect.DROP or ALL_MUTANTS)
+def test_each_sync_of_a_repair_is_needed_or_known_to_be_harmless(scenario: Scenario, fault: Fault) -> None:
+    scenario.check_sync(fault)
 
 
-FAULTS = [
-    fault for fault in mutants(repair, start=START) if fault.effect is Effect.DROP or "ROLLOUT_MUTANTS" in os.environ
-]
-
-
-@pytest.mark.parametrize("fault", FAULTS, ids=name_fault)
-def test_each_sync_of_a_repair_is_needed_or_known_to_be_harmless(fault: Fault) -> None:
-    if name_fault(fault) in HARMLESS:
-        assert explore(repair, check, start=START, faults=[fault], limit=30).states > 100
-        return
-    with pytest.raises(CrashFailure):
-        explore(repair, check, start=START, faults=[fault], limit=30)
-
-
-@pytest.mark.parametrize("effect", [Effect.FAIL, Effect.SHORT])
+@each_effect
 def test_after_a_fault_at_any_operation_nothing_is_lost_and_the_next_repair_goes_through(effect: Effect) -> None:
-    whole = SimulatedDisk(START)
-    repair(whole, lambda _: None)
-    for nth, kind in enumerate(whole.attempts):
-        if effect is Effect.SHORT and kind is not Kind.WRITE:
-            continue
-        disk = SimulatedDisk(START, faults=[Fault(nth, effect, written=3)])
+    for disk in REPAIR.failing(effect):
         with pytest.raises(WriteError):
             repair(disk, lambda _: None)
         assert not [name for name in disk.tree() if name.startswith("/.")]

@@ -19,11 +19,6 @@ from tests.storage import ME
 from tests.storage.test_sealing import LOG, LONG, NAME, seal, unpack
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return a_store(tmp_path / "home")
-
-
 @pytest.mark.parametrize("level", [1, 3, 19])
 def test_a_store_seals_and_unseals_by_reference_and_tells_the_sizes(level: int, store: Store) -> None:
     with a_log(store) as log:

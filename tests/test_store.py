@@ -17,11 +17,6 @@ from tests.sessions import a_log, a_store, context, lines_of, take_turn, texts
 ROOT = Path(__file__).parent.parent
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return a_store(tmp_path / "home")
-
-
 def test_the_home_is_the_one_that_the_environment_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("ROLLOUT_HOME", str(tmp_path / "here"))
     with a_log(Store()) as log:

@@ -7,15 +7,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 import zstandard
 
 from rollout.storage.origin import Origin
-from rollout.testing.crashes import CrashFailure, explore, mutants
-from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
+from rollout.testing.disk import Effect, Fault, SimulatedDisk
 from rollout.upkeeping.rewriting import fingerprint
 from rollout.upkeeping.vacuum import VacuumStep, Wishes, vacuum
 from tests.builders import THREAD, dump, log
+from tests.crashing import Scenario, each_effect, each_sync
 
 CHILD = "019d0000-0000-7000-8000-000000000002"
 SOURCE, FORK = (f"/h/rollout-2026-03-20T10-00-00-{thread}.jsonl" for thread in (THREAD, CHILD))
@@ -102,34 +101,25 @@ HARMLESS = {
 }
 
 
-def name_of(fault: Fault) -> str:
-    assert fault.kind is not None
-    return f"{fault.effect.value} {fault.kind.value} {fault.nth}"
+VACUUM = Scenario("vacuum", work, check, START, HARMLESS, limit=40, mutant_limit=10, fewest=100)
 
 
 def test_after_a_crash_anywhere_the_fork_is_the_old_or_the_new_one_and_its_source_is_there() -> None:
-    assert explore(work, check, start=START, limit=40).states > 200
+    assert VACUUM.explore().states > 200
 
 
-@pytest.mark.parametrize("fault", mutants(work, start=START), ids=name_of)
-def test_each_sync_of_a_vacuum_is_needed_or_known_to_be_harmless(fault: Fault) -> None:
-    if name_of(fault) in HARMLESS:
-        assert explore(work, check, start=START, faults=[fault], limit=10).states > 100
-        return
-    with pytest.raises(CrashFailure):
-        explore(work, check, start=START, faults=[fault], limit=10)
+@each_sync(VACUUM)
+def test_each_sync_of_a_vacuum_is_needed_or_known_to_be_harmless(scenario: Scenario, fault: Fault) -> None:
+    scenario.check_sync(fault)
 
 
-@pytest.mark.parametrize("effect", [Effect.FAIL, Effect.SHORT])
+@each_effect
 def test_after_a_fault_at_any_operation_the_file_is_whole_and_the_next_vacuum_goes_through(effect: Effect) -> None:
-    start = {**START, SOURCE: SOURCE_TEXT}
-    whole = SimulatedDisk(start)
-    assert all(step.done for step in clean(whole))
-    for nth, kind in enumerate(whole.attempts):
-        if effect is Effect.SHORT and kind is not Kind.WRITE:
-            continue
-        disk = SimulatedDisk(start, faults=[Fault(nth, effect, written=3)])
-        assert not all(step.done for step in clean(disk)), nth
+    def clean_all(disk: SimulatedDisk, ack: Callable[[Any], None]) -> None:
+        assert all(step.done for step in clean(disk))
+
+    for disk in Scenario("both on the disk", clean_all, check, {**START, SOURCE: SOURCE_TEXT}).failing(effect):
+        assert not all(step.done for step in clean(disk))
         assert not [name for name in disk.tree() if "/." in name]
         check(SimulatedDisk(disk.tree()), [])
 
@@ -152,8 +142,6 @@ def test_a_sealed_twin_goes_only_when_the_plain_file_is_on_the_disk() -> None:
         assert not acked or TWIN not in tree
 
     packed = zstandard.compress(SOURCE_TEXT)
-    start = {"/h": None, TWIN: packed}
-    assert explore(drop, is_there, start=start).states > 50
-    for fault in mutants(drop, start=start):
-        with pytest.raises(CrashFailure):
-            explore(drop, is_there, start=start, faults=[fault])
+    scenario = Scenario("twin", drop, is_there, {"/h": None, TWIN: packed})
+    assert scenario.explore().states > 50
+    scenario.check_syncs()

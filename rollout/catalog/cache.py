@@ -5,7 +5,8 @@ cannot be written, a disk that is full, a link in the file's place), a database 
 not notice every changed byte: rows have a checksum, and what was put is looked for.
 
 The journal is a rollback journal: it works on any file system, and the file can be thrown away while others use it.
-Every transaction is short, and who must wait for one does so for up to ten seconds.
+Every transaction is short, and who must wait for one does so for up to ten seconds. SQLite goes to the operating
+system itself, past the file-system port, and so does what is done to its file here.
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ from typing import NamedTuple, TypeVar
 
 import zstandard
 
-SCHEMA = 2
+SCHEMA = 3
 """Of all tables of the file, those of the texts too: another number, and the file is begun anew."""
+RACY_NS = 2_000_000_000
+"""What was changed so shortly before it was seen may have changed again in the same tick: it is looked at once more."""
 _TIMEOUT_S = 10.0
 _LEVEL = 3
 _MOST_MEMORY_BYTES = 1 << 30

@@ -25,7 +25,7 @@ from typing import TypeVar
 
 import msgspec
 
-from rollout.catalog.cache import Cache, Row
+from rollout.catalog.cache import RACY_NS, Cache, Row
 from rollout.catalog.digest import Digest
 from rollout.catalog.fates import tell_fates
 from rollout.catalog.look import Known, Look, look
@@ -39,7 +39,6 @@ from rollout.storage.home import Entry
 from rollout.storage.port import Status
 
 NAME = "rollout-index.sqlite3"
-_RACY_NS = 2_000_000_000
 _MOST_TRIES = 3
 _MOST_WAITING, _MOST_WAITING_BYTES = 64, 4 << 20  # that are written in one transaction
 UNREADABLE = "cannot be read: "
@@ -262,7 +261,7 @@ class Index:
         """Whether a file is as it was when it was looked at; `settled`: and surely has not changed since, unseen."""
         if (row.size, row.mtime_ns, row.identity) != (status.size, status.mtime_ns, _identity(status)):
             return False
-        if settled and abs(row.seen_ns - row.mtime_ns) < _RACY_NS:
+        if settled and abs(row.seen_ns - row.mtime_ns) < RACY_NS:
             return False
         if row.bases == _NO_BASES:
             return True

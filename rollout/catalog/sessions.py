@@ -26,10 +26,10 @@ from rollout.catalog.search import Hit, search_home
 from rollout.catalog.selection import Selection
 from rollout.core.transcript import LEAST_BUDGET_BYTES, fit_messages
 from rollout.errors import NotFound, SourceError, UsageError
-from rollout.reading import reconstruct
+from rollout.state import read_state
 from rollout.storage import home as homes
 from rollout.storage.fs import FileSystem, RealFileSystem
-from rollout.storage.origin import locate
+from rollout.storage.origin import Origin, locate
 from rollout.storage.source import open_path
 
 Reference: TypeAlias = "str | os.PathLike[str] | int"
@@ -83,7 +83,8 @@ class Sessions:
         if not (is_count(budget_bytes) and budget_bytes >= LEAST_BUDGET_BYTES):
             raise UsageError(f"a budget of {budget_bytes!r:.80} bytes", remedy=f"give {LEAST_BUDGET_BYTES} or more")
         path = self.find(ref)
-        fitted = fit_messages(reconstruct(path, home=self.home).history, budget_bytes)
+        state = read_state(Origin(None, path, self.home, fs=self._fs))
+        fitted = fit_messages(state.history, budget_bytes)
         return Transcript(fitted.text, self._row(path), path, fitted.shown, fitted.left_out, fitted.cut)
 
     def find(self, ref: Reference) -> Path:
@@ -96,7 +97,7 @@ class Sessions:
         path = (
             None if text.lower() in self.own else locate(text if isinstance(ref, str) else ref, self.home, fs=self._fs)
         )
-        if path is None or self.own & _threads_of(path):
+        if path is None or self.own & _threads_of(path, self._fs):
             remedy = "give another one, or -1 for the newest other session"
             raise UsageError(f"{text!r:.80} is the session that you are in", remedy=remedy)
         return path
@@ -186,16 +187,16 @@ def own_threads(home: Path, current: Current, fs: FileSystem) -> frozenset[str]:
     if homes.is_position(text):
         raise UsageError(f"{text} cannot be the current session: it counts the others", remedy="give its id")
     try:
-        return _threads_of(locate(text, home, fs=fs))
+        return _threads_of(locate(text, home, fs=fs), fs)
     except NotFound:
         named = ids.parse_file_name(Path(text).name)
         return frozenset({text.lower() if named is None else named.thread})
 
 
-def _threads_of(path: Path) -> frozenset[str]:
+def _threads_of(path: Path, fs: FileSystem) -> frozenset[str]:
     """The thread that a file is of, by its name and by what it says."""
     named = ids.parse_file_name(path.name)
     said = None
-    with contextlib.suppress(SourceError), contextlib.closing(open_path(path)) as opened:
+    with contextlib.suppress(SourceError), contextlib.closing(open_path(path, fs=fs)) as opened:
         said = opened.thread
     return frozenset(thread.lower() for thread in (said, named and named.thread) if thread)

@@ -17,6 +17,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from rollout.catalog.cache import RACY_NS
 from rollout.catalog.documents import KINDS, text_of
 from rollout.catalog.index import Index
 from rollout.catalog.query import Query, indexed
@@ -35,7 +36,6 @@ _FEW_DOCUMENTS = 20_000
 _FEW_FILES = 500
 _PAGE = 256
 _NO_FILE = (0, 0)
-_RACY_NS = 2_000_000_000  # what was changed so shortly before it was seen may have changed again: the index looks
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS texts_taken (
     key INTEGER PRIMARY KEY AUTOINCREMENT, file INTEGER UNIQUE, generation INTEGER,
@@ -123,7 +123,7 @@ class Texts:
                 "FROM files JOIN texts_taken ON texts_taken.file = files.id AND texts_taken.generation = "
                 "files.generation AND texts_taken.size = files.size AND texts_taken.mtime_ns = files.mtime_ns "
                 "WHERE abs(files.seen_ns - files.mtime_ns) >= ?",
-                (_RACY_NS,),
+                (RACY_NS,),
             ).fetchall()
             self._settled = {path: (key, *seen) for path, key, *seen in rows}
         known = self._settled.get(os.fsencode(entry.path).removeprefix(self._within))

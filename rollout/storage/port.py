@@ -3,6 +3,10 @@
 `rollout.storage.fs.RealFileSystem` asks the operating system, `rollout.testing.disk.SimulatedDisk` answers from
 memory. Reading raises `SourceError` and its kin. Writing lets `OSError` through, because only the writer knows what
 an error means for the bytes before it; kinds of files that can never be right are refused with `NotARollout`.
+
+What goes past it: SQLite and its file (`catalog.cache`), the temporary file that a sealed one is unpacked into
+(`sealed`), the file of keys, which is no part of a home (`cipher`), and whether a reference is a path of this machine
+(`origin.locate`, `integrations.tools`).
 """
 
 from __future__ import annotations

@@ -16,19 +16,17 @@ from pathlib import Path
 import msgspec
 from msgspec import Raw
 
-from rollout import ids
 from rollout.core import codec, lines
 from rollout.core.reconstruct import Segment
 from rollout.errors import SourceError
 from rollout.limits import DEFAULT, Limits
 from rollout.storage import fork as forks
-from rollout.storage import home as homes
 from rollout.storage.ending import ordinal_of
 from rollout.storage.fork import Meta, Point
-from rollout.storage.fs import FileSystem
 from rollout.storage.origin import Origin
 from rollout.storage.recovery import unmark
 from rollout.storage.source import Opened, open_path
+from rollout.upkeeping.files import Places
 from rollout.upkeeping.thinning import Thinner, same_but_for_time
 
 _META_SIGN = b'"session_meta"'
@@ -54,31 +52,6 @@ class Copied:
     renewed: bool
     next_ordinal: int | None
     source_mode: Raw | None
-
-
-class Places:
-    """The rollout files of a home and of some folders, by thread, as they were when this was made."""
-
-    def __init__(self, fs: FileSystem, home: Path | None, folders: set[Path]) -> None:
-        found = {entry.path.absolute() for entry in homes.scan(home)} if home is not None else set()
-        for folder in folders:
-            names = set(fs.names(folder))
-            own = {name for name in names if ids.parse_file_name(name)}
-            found |= {folder.absolute() / name for name in own if name.removesuffix(".zst") not in names - {name}}
-        self.all = sorted(found, key=_by_creation)
-        """Oldest first."""
-        self._threads: dict[str, list[Path]] = {}
-        for path in self.all:
-            if parts := ids.parse_file_name(path.name):
-                self._threads.setdefault(parts.thread, []).append(path)
-
-    def of(self, thread: str) -> list[Path]:
-        """The files of a thread, newest first."""
-        return self._threads.get(thread, [])[::-1]
-
-
-def _by_creation(path: Path) -> tuple[str, str]:
-    return path.name, str(path.parent)
 
 
 def find_copied(child: Opened, origin: Origin, places: Places, *, images: bool = False) -> Copied | None:

@@ -16,18 +16,28 @@ from pathlib import Path
 
 from rollout.catalog import index
 from rollout.core import codec, lines
-from rollout.errors import Conflict, InUse, RecordError, UsageError, WriteError
+from rollout.errors import RecordError, UsageError, WriteError
 from rollout.state import Turn
+from rollout.storage import home as homes
 from rollout.storage.cipher import Cipher, cipher_of
 from rollout.storage.decrypting import DecryptingSource
 from rollout.storage.encrypted import Scribe, blank, is_expired, parts_of, renew
 from rollout.storage.fs import AppendFile, FileSystem
 from rollout.storage.origin import Origin
 from rollout.storage.source import Opened, open_path
-from rollout.storage.writer import rekeyed_beside, remove_rekeyed
+from rollout.storage.writer import rekeyed_beside
 from rollout.upkeeping import repair
 from rollout.upkeeping.replacing import Users
-from rollout.upkeeping.rewriting import Through, fingerprint, locked, unlink, write
+from rollout.upkeeping.rewriting import (
+    Through,
+    describe_placeless,
+    differences,
+    fingerprint,
+    locked,
+    refuse_changed,
+    replace,
+    unlink,
+)
 
 
 def rekey(fs: FileSystem, path: Path, home: Path) -> None:
@@ -35,7 +45,9 @@ def rekey(fs: FileSystem, path: Path, home: Path) -> None:
 
     UsageError (there are no keys, it is sealed), InUse (forks refer to a plain one), NoKey, WrongKey, Locked, Conflict,
     WriteError (it is damaged, or the disk fails): it is as it was. The index goes where a plain one was: it has words.
+    Forks and index are those of the home that it lies in, else of `home`.
     """
+    home = homes.home_of(path) or home
     cipher = cipher_of(fs)
     if cipher is None:
         raise UsageError("there is no key to encrypt with", path=path, remedy="give a Cipher, or $ROLLOUT_KEYS_FILE")
@@ -43,9 +55,7 @@ def rekey(fs: FileSystem, path: Path, home: Path) -> None:
         if isinstance(opened.source, DecryptingSource):
             _exchange(file, origin, path, _renewed(opened.source, cipher), keeps_places=True)
             return
-        if used := Users(fs, home).behind(path, 0):
-            names = ", ".join(other.name for other in used[:3]) + (", …" if len(used) > 3 else "")
-            raise InUse(f"bytes that would move are referred to by {names}", path=path, remedy="detach those first")
+        Users(fs, home).refuse_used(path, 0)
         _exchange(file, origin, path, _encrypted(opened, cipher, path), keeps_places=False)
         unlink(fs, home / f"{index.NAME}-journal", home / index.NAME)
 
@@ -55,6 +65,16 @@ def decrypt(fs: FileSystem, path: Path, home: Path) -> None:
     with _opened(fs, path, home, "decrypted") as (file, origin, opened):
         if isinstance(opened.source, DecryptingSource):
             _exchange(file, origin, path, _blocks(opened.source), keeps_places=True)
+
+
+def keys_of(fs: FileSystem, path: Path) -> frozenset[str]:
+    """The ids of the keys that the lines of a file are encrypted with: none, if it is plain. Needs no key."""
+    with contextlib.closing(open_path(path, fs=fs)) as opened:
+        source = opened.source
+        if not isinstance(source, DecryptingSource):
+            return frozenset()
+        blocks = (block.lines for block in lines.forward(source.stored) if isinstance(block, lines.Batch))
+        return frozenset(parts.key_id for block in blocks for line in block if (parts := parts_of(line)) is not None)
 
 
 def count_expired(opened: Opened) -> int:
@@ -148,38 +168,22 @@ def _encrypted(opened: Opened, cipher: Cipher, path: Path) -> Iterator[bytes]:
 
 
 def _exchange(file: AppendFile, origin: Origin, path: Path, pieces: Iterable[bytes], *, keeps_places: bool) -> None:
-    fs, new = origin.fs, Path(rekeyed_beside(path))
-    before, size = fs.status(path).mtime_ns, file.size()
-    remove_rekeyed(fs, path)  # of one that a crash cut short
-    try:
-        write(fs, new, pieces, mtime_ns=before)
+    fs, new, size = origin.fs, Path(rekeyed_beside(path)), file.size()
+
+    def prove() -> None:
         changed = _differences(origin, Through(None, path, origin.home, fs=fs, at=new), keeps_places)
         with contextlib.closing(open_path(new, fs=fs)) as opened:
             if _wrong(opened) or (keeps_places and opened.source.size != size):
                 changed = [*changed, "damage"]
-        if changed:
-            raise WriteError(f"would have another {', '.join(changed)}: it was left as it is", path=path)
-        if file.size() != size:
-            raise Conflict("somebody writes to it without a lock", path=path, remedy="end that program, try again")
-        fs.rename(new, path)
-        fs.sync_dir(path.parent)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            unlink(fs, new)
-        raise
+        refuse_changed(path, changed)
+
+    replace(fs, file, path, new, pieces, prove, size=size, mtime_ns=fs.status(path).mtime_ns)
 
 
 def _differences(old: Origin, new: Origin, keeps_places: bool) -> list[str]:
-    describe = _describe if keeps_places else _describe_placeless
-    before, after = fingerprint(old, describe), fingerprint(new, describe)
-    return [name for name, value in before.items() if after[name] != value]
+    describe = _describe if keeps_places else describe_placeless
+    return differences(fingerprint(old, describe), fingerprint(new, describe))
 
 
 def _describe(turn: Turn) -> object:
-    return _describe_placeless(turn), turn.id, turn.offset, turn.end_offset
-
-
-def _describe_placeless(turn: Turn) -> object:
-    """Derived turn ids go with byte offsets: they are left out."""
-    own_id = None if turn.derived else turn.id
-    return own_id, turn.status, turn.stands, turn.started, turn.ended, turn.model, turn.user, turn.item_count
+    return describe_placeless(turn), turn.id, turn.offset, turn.end_offset

@@ -19,11 +19,11 @@ import dataclasses
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from rollout import ids
 from rollout.errors import Conflict, InUse, NotARollout, UsageError, WriteError
 from rollout.limits import DEFAULT, MIB, Limits
-from rollout.state import Turn
 from rollout.storage import home as homes
 from rollout.storage import recovery
 from rollout.storage.fs import REAL, AppendFile, FileSystem
@@ -32,9 +32,19 @@ from rollout.storage.references import dependents
 from rollout.storage.sealed import MAGIC
 from rollout.storage.source import FileSource, holds_record
 from rollout.upkeeping.mending import NULS, Mending, Moved, RepairStep
-from rollout.upkeeping.rewriting import Through, fingerprint, locked, unlink, write
+from rollout.upkeeping.rewriting import (
+    Through,
+    describe_placeless,
+    differences,
+    fingerprint,
+    locked,
+    replace,
+    unlink,
+    write,
+)
 
 Progress = Callable[[int, int], None]
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -147,37 +157,37 @@ def _forks(fs: FileSystem, file: AppendFile, path: Path, origin: Origin, first: 
 
 def _replace(fs: FileSystem, file: AppendFile, plan: RepairPlan, before: dict[str, object], done: Repaired) -> Repaired:
     """Puts the new file in the old one's place; whatever stands under a hidden name is of no use to anybody."""
-    path, limits = plan.path, plan.origin.limits
-    source = FileSource(file)
+    path, source = plan.path, FileSource(file)
     new, damaged, backup = (path.with_name(f".{path.name}.{what}") for what in ("mended", "damaged", "backup"))
     numbered = _next_number(fs, path)
-    unlink(fs, new, damaged, backup)
-    try:
-        write(fs, new, (out for out in Mending(source, source.size, limits) if isinstance(out, bytes)))
+    moves = any(step.action == "move" for step in plan.inside)
+
+    def mended(kind: type[T]) -> Iterator[T]:
+        return (out for out in Mending(source, source.size, plan.origin.limits) if isinstance(out, kind))
+
+    def prove_and_keep() -> None:
         _prove(fs, plan, new, before)
-        if any(step.action == "move" for step in plan.inside):
-            moved = (out for out in Mending(source, source.size, limits) if isinstance(out, Moved))
-            write(fs, damaged, map(_encode, moved))
-            done = dataclasses.replace(done, damaged=numbered("damaged"))
+        if moves:
+            write(fs, damaged, map(_encode, mended(Moved)))
             fs.rename(damaged, numbered("damaged"))
         write(fs, backup, (source.read_at(at, MIB) for at in range(0, source.size, MIB)))
         fs.rename(backup, numbered("backup"))
         fs.sync_dir(path.parent)
-        if file.size() != source.size:
-            raise Conflict("somebody writes to it without a lock", path=path, remedy="end that program, try again")
-        fs.rename(new, path)
-        fs.sync_dir(path.parent)
+
+    unlink(fs, damaged, backup)
+    try:
+        replace(fs, file, path, new, mended(bytes), prove_and_keep, size=source.size)
     except BaseException:
         with contextlib.suppress(OSError):
-            unlink(fs, new, damaged, backup)
+            unlink(fs, damaged, backup)
         raise
-    return dataclasses.replace(done, backup=numbered("backup"))
+    return dataclasses.replace(done, damaged=numbered("damaged") if moves else None, backup=numbered("backup"))
 
 
 def _prove(fs: FileSystem, plan: RepairPlan, new: Path, before: dict[str, object]) -> None:
     """WriteError if the file at `new` says anything else than the old one did, or needs repair itself."""
     after = _fingerprint(fs, plan, new)
-    changed = [name for name, value in before.items() if after[name] != value]
+    changed = differences(before, after)
     with contextlib.closing(fs.open_append(new)) as file:
         again = look(fs, file, plan.origin, plan.path, None)
     if changed or again.steps:
@@ -188,13 +198,7 @@ def _prove(fs: FileSystem, plan: RepairPlan, new: Path, before: dict[str, object
 
 def _fingerprint(fs: FileSystem, plan: RepairPlan, at: Path) -> dict[str, object]:
     """What the file at `at` says, under the planned path."""
-    return fingerprint(Through(None, plan.path, plan.origin.home, plan.origin.limits, fs=fs, at=at), _describe)
-
-
-def _describe(turn: Turn) -> object:
-    """Derived turn ids go with byte offsets: they are left out."""
-    own_id = None if turn.derived else turn.id
-    return own_id, turn.status, turn.stands, turn.started, turn.ended, turn.model, turn.user, turn.item_count
+    return fingerprint(Through(None, plan.path, plan.origin.home, plan.origin.limits, fs=fs, at=at), describe_placeless)
 
 
 def _encode(moved: Moved) -> bytes:

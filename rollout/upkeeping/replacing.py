@@ -17,7 +17,7 @@ from rollout.core import lines
 from rollout.core.gather import Gatherer
 from rollout.core.reconstruct import Reconstruction
 from rollout.core.turns import Kind, Mark, Span
-from rollout.errors import Conflict, InUse, SourceError, WriteError
+from rollout.errors import InUse, SourceError, WriteError
 from rollout.limits import MIB
 from rollout.state import Turn, read_turns
 from rollout.storage import home as homes
@@ -25,7 +25,7 @@ from rollout.storage.fs import AppendFile, FileSystem
 from rollout.storage.origin import Origin
 from rollout.storage.source import FileSource, open_path
 from rollout.upkeeping import repair
-from rollout.upkeeping.rewriting import Describe, Through, fingerprint, unlink, write
+from rollout.upkeeping.rewriting import Describe, Through, differences, fingerprint, refuse_changed, replace
 
 _EVERY = 1 << 40
 _PROVEN_BYTES = 64 * MIB
@@ -61,13 +61,19 @@ class Users:
         own = path.absolute()
         named = ids.parse_file_name(own.name)
         found = {own.parent / name for name in self._fs.names(own.parent) if ids.parse_file_name(name)}
-        found |= {entry.path.absolute() for entry in homes.scan(self._home)}
+        found |= {entry.path.absolute() for entry in homes.scan(self._home, fs=self._fs)}
         needing = []
         for other in sorted(found - {own}):
             thread, end = self._base_of(other)
             if named is not None and thread == named.thread and end > first:
                 needing.append(other)
         return needing
+
+    def refuse_used(self, path: Path, first: int) -> None:
+        """InUse if there are any of those: bytes from `first` on are to move."""
+        if used := self.behind(path, first):
+            names = ", ".join(other.name for other in used[:3]) + (", …" if len(used) > 3 else "")
+            raise InUse(f"bytes that would move are referred to by {names}", path=path, remedy="detach those first")
 
     def _base_of(self, path: Path) -> tuple[str, int]:
         try:
@@ -94,9 +100,7 @@ def check(fs: FileSystem, file: AppendFile, origin: Origin, change: Exchange, us
     with origin.opened() as lineage:
         if list(lineage) and lineage.missing:
             raise WriteError(lineage.missing[0].reason, path=path, remedy="bring the base back first")
-    if used := users.behind(path, change.first):
-        names = ", ".join(other.name for other in used[:3]) + (", …" if len(used) > 3 else "")
-        raise InUse(f"bytes that would move are referred to by {names}", path=path, remedy="detach those first")
+    users.refuse_used(path, change.first)
     own = {str(path), str(path.absolute())}
     if any(turn.derived and turn.path in own and turn.end_offset > change.first for turn in read_turns(origin)):
         what = "turns without an id of their own would get other ones: they follow from byte offsets"
@@ -107,26 +111,18 @@ def exchange(fs: FileSystem, file: AppendFile, origin: Origin, change: Exchange,
     """Writes the file anew, proves it, and puts it in the place of the old, locked one. WriteError, OSError."""
     path, source = change.path, FileSource(file)
     new = path.with_name(f".{path.name}.vacuumed")
-    before = fs.status(path).mtime_ns
-    unlink(fs, new)  # of one that a crash cut short
-    try:
-        write(fs, new, change.pieces(source), mtime_ns=before)
+
+    def prove() -> None:
         changed = _differences(origin, Through(None, path, origin.home, origin.limits, fs=fs, at=new), change.renewed)
         with contextlib.closing(fs.open_append(new)) as written:
             if repair.look(fs, written, origin, path, None).steps:
                 changed = [*changed, "damage"]
-        if changed:
-            raise WriteError(f"would have another {', '.join(changed)}: it was left as it is", path=path)
+        refuse_changed(path, changed)
         if used := users.behind(path, change.first):
             raise InUse(f"{used[0].name} has come to refer to it", path=path, remedy="try again")
-        if file.size() != source.size:
-            raise Conflict("somebody writes to it without a lock", path=path, remedy="end that program, try again")
-        fs.rename(new, path)
-        fs.sync_dir(path.parent)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            unlink(fs, new)
-        raise
+
+    mtime_ns = fs.status(path).mtime_ns
+    replace(fs, file, path, new, change.pieces(source), prove, size=source.size, mtime_ns=mtime_ns)
 
 
 def _differences(old: Origin, new: Through, renewed: bool) -> list[str]:
@@ -140,7 +136,7 @@ def _differences(old: Origin, new: Through, renewed: bool) -> list[str]:
         here = Through(None, old.path, old.home, old.limits, fs=old.fs, at=old.path, more=more)
         before = _told(fingerprint(here, tell))
         after = _told(fingerprint(dataclasses.replace(new, more=more), tell))
-        if changed := [name for name, value in before.items() if after[name] != value]:
+        if changed := differences(before, after):
             return changed
     return []
 

@@ -1,9 +1,12 @@
-"""A rollout file that is written anew beside the old one, and the proof that both say the same.
+"""A rollout file that is written anew beside the old one, the proof that both say the same, and their exchange.
 
 The *fingerprint* of a file is what a reader learns of it: history (from which the prompt follows), previous model,
 reference context in its three states, world state, token usage, session, thread id, and the turns as `describe` tells
 of them. A file can be read as if it stood elsewhere (`at`), and as if more lines stood at its end (`more`): so the
 state after a rollback that nobody has written yet can be compared too.
+
+The new file is on the disk, and proven, before it takes the old one's name: a crash leaves the one or the other, and
+perhaps a hidden part of the new one.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ from pathlib import Path
 from rollout.core import lines
 from rollout.core.reconstruct import Reconstruction
 from rollout.core.settle import Baseline
-from rollout.errors import NotFound, WriteError
+from rollout.errors import Conflict, NotFound, WriteError
 from rollout.limits import MIB
 from rollout.state import State, Turn
 from rollout.storage.fs import AppendFile, FileSystem
@@ -86,6 +89,23 @@ def fingerprint(origin: Origin, describe: Describe | None) -> dict[str, object]:
     }
 
 
+def differences(before: dict[str, object], after: dict[str, object]) -> list[str]:
+    """The names of what two fingerprints say differently."""
+    return [name for name, value in before.items() if after[name] != value]
+
+
+def describe_placeless(turn: Turn) -> object:
+    """A turn wherever its bytes lie: derived turn ids go with byte offsets, so they are left out."""
+    own_id = None if turn.derived else turn.id
+    return own_id, turn.status, turn.stands, turn.started, turn.ended, turn.model, turn.user, turn.item_count
+
+
+def refuse_changed(path: Path, changed: list[str]) -> None:
+    """WriteError if anything would be `changed`, by its names."""
+    if changed:
+        raise WriteError(f"would have another {', '.join(changed)}: it was left as it is", path=path)
+
+
 @contextlib.contextmanager
 def locked(fs: FileSystem, path: Path, what: str) -> Iterator[AppendFile]:
     """The file under the writer's lock. What the system refuses, here or inside, is a WriteError: it cannot be `what`.
@@ -104,6 +124,36 @@ def locked(fs: FileSystem, path: Path, what: str) -> Iterator[AppendFile]:
     except OSError as error:
         remedy = "mend what the system complains of, then try again"
         raise WriteError(f"cannot be {what}: {error.strerror}", path=path, remedy=remedy) from error
+
+
+def replace(
+    fs: FileSystem,
+    file: AppendFile,
+    path: Path,
+    new: Path,
+    pieces: Iterable[bytes],
+    prove: Callable[[], None],
+    *,
+    size: int,
+    mtime_ns: int | None = None,
+) -> None:
+    """A file of these `pieces`, written at `new` as `write` does, takes the place of the locked `file` at `path`.
+
+    `prove` is called in between, and raises what stands against it. Conflict if the old file is no longer of the `size`
+    that it had when the pieces were made of it; OSError. Whatever is raised, the file at `new` goes.
+    """
+    unlink(fs, new)  # of one that a crash cut short
+    try:
+        write(fs, new, pieces, mtime_ns=mtime_ns)
+        prove()
+        if file.size() != size:
+            raise Conflict("somebody writes to it without a lock", path=path, remedy="end that program, try again")
+        fs.rename(new, path)
+        fs.sync_dir(path.parent)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            unlink(fs, new)
+        raise
 
 
 def write(fs: FileSystem, path: Path, pieces: Iterable[bytes], *, mtime_ns: int | None = None) -> None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import zstandard
@@ -36,9 +36,7 @@ from rollout.storage.origin import Origin
 from rollout.storage.sealed import SealedSource
 from rollout.storage.source import Opened, open_path
 from rollout.upkeeping import copies
-from rollout.upkeeping.copies import Places
-
-Progress = Callable[[int, int], None]
+from rollout.upkeeping.files import Places, Progress, choose, one_by_one
 
 CAUSES = (
     "standing",
@@ -101,24 +99,8 @@ def measure(paths: Sequence[Path] | None, home: Path, fs: FileSystem, progress: 
 
     `progress(bytes_done, bytes_total)` counts bytes on the disk and is called behind each file.
     """
-    wanted = None if paths is None else {path.absolute() for path in paths}
-    places = Places(fs, home, {path.parent for path in wanted or () if path.parent.is_dir()})
-    todo = [path for path in places.all if wanted is None or path in wanted]
-    todo += sorted((wanted or set()) - set(todo))
-    sizes = [_size(fs, path) for path in todo]
-    rows = []
-    for i, (path, size) in enumerate(zip(todo, sizes, strict=True)):
-        rows.append(_measure_file(path, size, home, fs, places))
-        if progress is not None:
-            progress(sum(sizes[: i + 1]), sum(sizes))
-    return Room(tuple(rows))
-
-
-def _size(fs: FileSystem, path: Path) -> int:
-    try:
-        return fs.status(path).size
-    except OSError:
-        return 0
+    places, files = choose(fs, home, paths)
+    return Room(tuple(_measure_file(path, files[path], home, fs, places) for path in one_by_one(files, progress)))
 
 
 def _measure_file(path: Path, disk_bytes: int, home: Path, fs: FileSystem, places: Places) -> Usage:

@@ -37,12 +37,11 @@ from rollout.storage.origin import Origin
 from rollout.storage.sealed import BadFrame, Frames
 from rollout.storage.source import FileSource, open_path
 from rollout.upkeeping import copies, rekeying
-from rollout.upkeeping.copies import Copied, Places
+from rollout.upkeeping.copies import Copied
+from rollout.upkeeping.files import Places, Progress, choose, disk_bytes, one_by_one
 from rollout.upkeeping.replacing import Exchange, Users, check, exchange
 from rollout.upkeeping.rewriting import locked
 from rollout.upkeeping.thinning import Thinning
-
-Progress = Callable[[int, int], None]
 
 _LEGACY = "Codex would no longer list or resume it, as its source is not paginated; legacy_forks does it all the same"
 
@@ -98,19 +97,11 @@ def vacuum(
 
     `progress(bytes_done, bytes_total)` is called behind each file.
     """
-    wanted = None if paths is None else {path.absolute() for path in paths}
-    for path in wanted or ():
+    for path in paths or ():
         fs.open_read(path).close()
-    places = Places(fs, home, {path.parent for path in wanted or ()})
-    todo = [*(path for path in places.all if wanted is None or path in wanted)]
-    todo += sorted((wanted or set()) - set(todo))
-    sizes = [_size(fs, path) for path in todo]
+    places, files = choose(fs, home, paths)
     vacuuming = _Vacuum(home, fs, wishes, places)
-    steps: list[VacuumStep] = []
-    for i, path in enumerate(todo):
-        steps += vacuuming.clean(path)
-        if progress is not None:
-            progress(sum(sizes[: i + 1]), sum(sizes))
+    steps = [step for path in one_by_one(files, progress) for step in vacuuming.clean(path)]
     return Vacuumed(wishes.apply, tuple(steps))
 
 
@@ -128,7 +119,7 @@ class _Vacuum:
 
     def clean(self, path: Path) -> Iterator[VacuumStep]:
         """The steps of one file."""
-        size = _size(self._fs, path)
+        size = disk_bytes(self._fs, path)
         try:
             yield from self._drop_twin(path)
             yield from self._empty_expired(path)
@@ -238,7 +229,7 @@ class _Vacuum:
             count = rekeying.count_expired(opened)
         if not count:
             return
-        size = _size(self._fs, path)
+        size = disk_bytes(self._fs, path)
         step = VacuumStep(path, "expire", size, size, f"{count} lines that have expired are emptied")
         try:
             if self._wishes.apply:
@@ -252,7 +243,7 @@ class _Vacuum:
         twin = path.with_name(f"{path.name}.zst")
         if path.suffix != ".jsonl" or twin.name not in self._fs.names(path.parent):
             return
-        size = _size(self._fs, twin)
+        size = disk_bytes(self._fs, twin)
         step = VacuumStep(twin, "twin", size, 0, f"goes, as {path.name} has the same text")
         try:
             with locked(self._fs, path, "vacuumed") as plain, locked(self._fs, twin, "vacuumed") as sealed:
@@ -267,13 +258,6 @@ class _Vacuum:
             yield dataclasses.replace(step, reason=_say(error, twin))
             return
         yield dataclasses.replace(step, done=self._wishes.apply)
-
-
-def _size(fs: FileSystem, path: Path) -> int:
-    try:
-        return fs.status(path).size
-    except OSError:
-        return 0
 
 
 def _say(error: RolloutError | OSError, path: Path) -> str:

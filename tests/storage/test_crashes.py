@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -13,8 +13,9 @@ import pytest
 from rollout.errors import NotFound, WriteError
 from rollout.storage.recovery import mark_batch
 from rollout.storage.writer import Durability, Writer
-from rollout.testing.crashes import Check, CrashFailure, Tree, Workload, crash_states, explore, mutants
+from rollout.testing.crashes import Check, Tree, Workload, crash_states, explore
 from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
+from tests.crashing import Scenario, each, each_sync
 from tests.storage import ME, holds_record, line, read
 
 HOME = "/home"
@@ -128,23 +129,9 @@ def check_replaced(state: SimulatedDisk, acked: list[Any]) -> None:
     assert state.tree()[PATH] in ([b"new one"] if acked else [b"old", b"new one"])
 
 
-def name_fault(value: object) -> str:
-    if isinstance(value, Fault) and value.kind is not None:
-        return f"{value.effect.value} {value.kind.value} {value.nth}"
-    return getattr(value, "__name__", repr(value))
-
-
 BATCH = mark_batch([line(10), line(11), line(12), line(13)])
 MANY = line(0) + b"".join(BATCH) + line(14)
 TORN = line(0) + b"".join(BATCH[:3]) + b'{"n"'
-WORKLOADS: list[Workload] = [
-    create_and_append_each_on_the_disk,
-    append_many_and_commit,
-    append_batches,
-    append_long_lines,
-    create_without_a_sync_and_commit_at_last,
-    die_and_go_on_in_another_process,
-]
 
 
 def check(state: SimulatedDisk, acked: list[Any]) -> None:
@@ -214,9 +201,39 @@ def check_mended(torn: bytes) -> Check:
     return check_it
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
-def test_no_crash_loses_what_was_acknowledged(workload: Workload) -> None:
-    assert explore(workload, check_in_order, start=START).states > 80
+def scenario_of(workload: Workload, harmless: Mapping[str, str]) -> Scenario:
+    return Scenario(workload.__name__, workload, check_in_order, START, harmless, fewest=80)
+
+
+KNOWN = "the names were synced when the file was reopened first; that it was, nobody can know when it is again"
+WRITERS = [
+    scenario_of(create_and_append_each_on_the_disk, {}),
+    scenario_of(append_many_and_commit, {}),
+    scenario_of(append_batches, {}),
+    scenario_of(append_long_lines, {}),
+    scenario_of(create_without_a_sync_and_commit_at_last, {}),
+    scenario_of(
+        die_and_go_on_in_another_process,
+        {f"drop sync dir {n}": KNOWN for n in range(DIRS, 2 * DIRS)} | {f"delay sync dir {2 * DIRS - 1}": KNOWN},
+    ),
+]
+THERE = "what the file held was on the disk before, and so was its name: this recovery would be made again"
+RECOVERY = Scenario(
+    "recovery",
+    mend,
+    check_mended(TORN),
+    {PATH: TORN},
+    {"drop sync 1": THERE}
+    | {f"drop sync dir {n}": THERE for n in range(1, DIRS + 1)}
+    | {f"delay sync dir {DIRS}": THERE},
+    fewest=20,
+)
+RENAME = Scenario("rename", replace_by_rename, check_replaced, {PATH: b"old"})
+
+
+@each(WRITERS)
+def test_no_crash_loses_what_was_acknowledged(scenario: Scenario) -> None:
+    assert scenario.explore().states > 80
 
 
 @pytest.mark.parametrize("workload", [create_and_append_each_on_the_disk, append_batches])
@@ -240,37 +257,12 @@ def test_what_a_failed_sync_may_have_lost_does_not_harm_what_comes_after_reopeni
 
 
 def test_a_file_that_is_replaced_by_rename_is_the_old_or_the_new_one() -> None:
-    assert explore(replace_by_rename, check_replaced, start={PATH: b"old"}).states == 18
+    assert RENAME.explore().states == 18
 
 
-@pytest.mark.parametrize("fault", mutants(replace_by_rename, start={PATH: b"old"}), ids=name_fault)
-def test_each_sync_and_its_order_is_needed_to_replace_a_file(fault: Fault) -> None:
-    with pytest.raises(CrashFailure):
-        explore(replace_by_rename, check_replaced, start={PATH: b"old"}, faults=[fault])
-
-
-@pytest.mark.parametrize(
-    ("workload", "fault"),
-    [(workload, fault) for workload in WORKLOADS for fault in mutants(workload, start=START)],
-    ids=name_fault,
-)
-def test_each_sync_of_the_writer_is_needed(workload: Workload, fault: Fault) -> None:
-    if workload is die_and_go_on_in_another_process and fault.kind is Kind.SYNC_DIR and fault.nth >= DIRS:
-        # the names were synced when the file was reopened first; that it was, nobody can know when it is again
-        assert explore(workload, check_in_order, start=START, faults=[fault]).states > 80
-        return
-    with pytest.raises(CrashFailure):
-        explore(workload, check_in_order, start=START, faults=[fault])
-
-
-@pytest.mark.parametrize("fault", mutants(mend, start={PATH: TORN}), ids=name_fault)
-def test_each_sync_of_a_recovery_is_needed(fault: Fault) -> None:
-    if (fault.kind, fault.nth) == (Kind.SYNC, 1) or (fault.kind is Kind.SYNC_DIR and fault.nth >= 1):
-        # what the file held was on the disk before, and so was its name: this recovery would be made again
-        assert explore(mend, check_mended(TORN), start={PATH: TORN}, faults=[fault]).states > 20
-        return
-    with pytest.raises(CrashFailure):
-        explore(mend, check_mended(TORN), start={PATH: TORN}, faults=[fault])
+@each_sync(RENAME, *WRITERS, RECOVERY)
+def test_each_sync_is_needed_or_known_to_be_harmless(scenario: Scenario, fault: Fault) -> None:
+    scenario.check_sync(fault)
 
 
 FAULTS = [
@@ -279,18 +271,18 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize("workload", WORKLOADS)
+@each(WRITERS)
 @pytest.mark.parametrize(("effect", "error", "written"), FAULTS)
 def test_after_a_fault_at_any_operation_reopening_finds_all_that_was_acknowledged(
-    workload: Workload, effect: Effect, error: int, written: int
+    scenario: Scenario, effect: Effect, error: int, written: int
 ) -> None:
     whole = SimulatedDisk(START)
-    workload(whole, lambda _: None)
+    scenario.work(whole, lambda _: None)
     for nth in range(len(whole.attempts)):
         disk = SimulatedDisk(START, faults=[Fault(nth, effect, error=error, written=written)])
         acked: list[Any] = []
         with contextlib.suppress(WriteError):
-            workload(disk, acked.append)
+            scenario.work(disk, acked.append)
         disk.kill()
         for state in (disk.tree(), *crash_states(disk, limit=50)):
             check(SimulatedDisk(state), acked)

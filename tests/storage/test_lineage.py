@@ -17,6 +17,7 @@ import rollout
 from rollout.limits import Limits
 from tests import builders as b
 from tests import strategies as logs
+from tests.answers import assert_same_answer
 from tests.reference import fold
 
 THREADS = [f"019d0000-0000-7000-8000-00000000000{n}" for n in range(8)]
@@ -70,12 +71,7 @@ def assert_same(family: Family, limits: Limits) -> None:
     """The engine's whole answer is that of the reference for the bases one behind the other."""
     path, expected = family.paths[-1], fold(family.files[-1], bases=family.bases)
     state = rollout.reconstruct(path, home=family.home, limits=limits)
-    assert list(state.history) == expected.history
-    assert state.previous_model == expected.previous_model
-    assert state.reference_context == expected.reference_context
-    assert state.world_state == expected.world_state
-    assert state.token_usage == expected.token_usage
-    assert state.session == expected.session
+    assert_same_answer(state, expected)
     assert [(None if turn.derived else turn.id, turn.status, turn.offset, turn.path) for turn in state.turns] == [
         (turn.id, turn.status, turn.place.offset, str(family.paths[turn.place.segment]))
         for turn in expected.standing_turns
