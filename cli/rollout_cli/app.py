@@ -16,7 +16,7 @@ import typer
 
 from rollout_cli import terminal
 from rollout_cli.failures import FINE, INTERRUPTED, READER_GONE, Interrupted, explain_failure
-from rollout_cli.options import PositionCommand
+from rollout_cli.options import PositionCommand, Program
 from rollout_cli.terminal import Output
 
 COMPLETION_VARIABLE = "_ROLLOUT_COMPLETE"
@@ -33,6 +33,7 @@ COMMANDS = {  # in the order of --help: the module in `commands` that has the fu
     "stats": ("showing", "Find sessions"),
     **dict.fromkeys(("name", "archive", "unarchive", "rm"), ("keeping", "Keep them")),
     **dict.fromkeys(("seal", "unseal"), ("sealing", "Keep them")),
+    **dict.fromkeys(("encrypt", "rekey", "decrypt"), ("encrypting", "Keep them")),
     **dict.fromkeys(("du", "vacuum"), ("room", "Keep them")),
     "doctor": ("health", "Keep them"),
     **dict.fromkeys(("sessions", "read", "mcp"), ("context", "For agents")),
@@ -45,6 +46,7 @@ def make_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
     """The program with these commands; each takes a while to build."""
     app = typer.Typer(
         name="rollout",
+        cls=Program,
         help="Read and keep the session logs of coding agents: what the model sees, and why.",
         epilog="Exit codes: 0 fine, 1 damage found (verify, repair, doctor), 2 wrong usage, 3 could not read or write.",
         add_completion=False,

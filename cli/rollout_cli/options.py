@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import datetime
 import enum
+import functools
 import itertools
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 _POSITION = re.compile(r"-[1-9][0-9]*")
 _POSITION_AT = re.compile(r"-[1-9][0-9]*(@.*)?", re.DOTALL)
@@ -25,6 +27,10 @@ _REFERENCE = "Its path, its thread id or the beginning of one, its name, or -1 f
 
 class PositionCommand(TyperCommand):
     """A command whose arguments may be positions: `-1` is the newest rollout, no option."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Every argument and option."""
+        return _spared(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put all arguments behind `--`, in their order, if one of them is a position."""
@@ -51,7 +57,38 @@ class PositionCommand(TyperCommand):
             args = options  # which is what is wrong
         elif any(map(_POSITION_AT.fullmatch, arguments)):
             args = [*options, "--", *arguments, *args[end + 1 :]]
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except typer.TyperException as error:
+            told: Any = error
+            if getattr(told, "ctx", ctx) is None:  # an option that lacks its value does not say whose it is
+                told.ctx = ctx
+            raise
+
+
+class Program(TyperGroup):
+    """The commands, and the options that stand before them."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Every option."""
+        return _spared(super().get_params(ctx))
+
+
+def _spared(params: list[Any]) -> list[Any]:
+    """Let typer convert only what is not of its type already: for that it imports pydantic, which takes its time."""
+    for param in params:
+        if "process_value" not in vars(param):
+            param.process_value = functools.partial(_process_value, param, param.process_value)
+    return params
+
+
+def _process_value(param: Any, convert: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
+    wanted = getattr(getattr(param, "type_descriptor", None), "annotation", None)
+    if value is None and not param.required:
+        value = () if param.multiple or param.nargs == -1 else None
+    elif not (isinstance(wanted, type) and isinstance(value, wanted)):
+        return convert(ctx, value)
+    return value if param.callback is None else param.callback(ctx, param, value)
 
 
 class Status(enum.StrEnum):

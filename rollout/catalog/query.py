@@ -11,6 +11,7 @@ Texts are folded here, before SQLite sees them, so that an answer does not depen
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import unicodedata
 
@@ -20,11 +21,17 @@ from rollout.limits import QUERY_CHARACTERS, QUERY_WORDS, SNIPPET_CHARACTERS
 _MARK = "\u0300"  # stands for any combining mark in a folded text
 _SPACELESS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f\U00020000-\U0003ffff"
 _LETTER = f"[^\\W_{_SPACELESS}]"
-_CHARACTER = re.compile(f"[{_SPACELESS}]")
-_TOKEN = re.compile(f"[{_SPACELESS}]|{_LETTER}(?:{_LETTER}|{_MARK})*")
+_CHARACTER = f"[{_SPACELESS}]"
+_TOKEN = f"[{_SPACELESS}]|{_LETTER}(?:{_LETTER}|{_MARK})*"
 _WORD = re.compile(r'"([^"]*)"?(\*?)|([^\s"]+)')
 _LEAD_CHARACTERS = 60
 _ELLIPSIS = "…"
+
+
+@functools.cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compiled at its first use: classes of so many characters take milliseconds, and most programs search nothing."""
+    return re.compile(pattern)
 
 
 class _Folding(dict[int, str]):
@@ -55,7 +62,7 @@ def fold(text: str) -> str:
 def indexed(text: str) -> str:
     """The text as it goes into the index: folded, and each character of a script without spaces as a word."""
     folded = fold(text)
-    return folded if text.isascii() else _CHARACTER.sub(r" \g<0> ", folded.replace(_MARK, ""))
+    return folded if text.isascii() else _compiled(_CHARACTER).sub(r" \g<0> ", folded.replace(_MARK, ""))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,7 +102,7 @@ def parse(query: object) -> Query:
     for found in _WORD.finditer(query):
         quoted, star, word = found.groups()
         text = word if quoted is None else quoted
-        words = tuple(token.replace(_MARK, "") for token in _TOKEN.findall(fold(text)))
+        words = tuple(token.replace(_MARK, "") for token in _compiled(_TOKEN).findall(fold(text)))
         if words:
             phrases.append((words, text.endswith("*") if quoted is None else bool(star)))
     if not phrases:
@@ -110,7 +117,7 @@ def _pattern(words: tuple[str, ...], begins: bool) -> re.Pattern[str]:
     parts = []
     for i, word in enumerate(words):
         letters = "".join(re.escape(letter) + f"{_MARK}*+" for letter in word)
-        if _CHARACTER.match(word):
+        if _compiled(_CHARACTER).match(word):
             parts.append(letters)
             continue
         behind = "" if begins and i == len(words) - 1 else f"(?!{_LETTER})"

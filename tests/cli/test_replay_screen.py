@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from pathlib import Path
 
 import pytest
+from rich.style import Style
+from rich.text import Text
+from rollout_cli.items import STYLES
+from rollout_cli.replay import words
+from rollout_cli.replay.screen import render
 
 from tests.builders import assistant, call, event, line, log, output, rolled_back, session_meta, user, user_item
 from tests.cli import turn, write
@@ -56,6 +62,23 @@ def test_a_terminal_that_is_made_smaller_is_drawn_anew(session: Path) -> None:
         assert len(screen.rows) == 12
         screen.press("\x03")
         assert screen.wait_for_end() == 0
+
+
+def test_rows_are_styled_and_cut_as_rich_does_it_and_without_colour_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    styles = {*STYLES.values(), *words._STYLES.values(), *words._FATE_STYLES.values(), "bold reverse"}
+    for style in styles:
+        (drawn,), rich = render([(("x", f"{style} bold"),)], 9), Style.parse(f"{style} bold").render("x")
+        assert [set(codes.split(";")) for codes in re.findall(r"\x1b\[([0-9;]*)m", drawn)] == [
+            set(codes.split(";")) for codes in re.findall(r"\x1b\[([0-9;]*)m", rich)
+        ]
+    for columns in range(1, 12):
+        text = Text("a漢字", no_wrap=True).append("かな b")
+        text.truncate(columns, overflow="ellipsis")
+        (drawn,) = render([("a漢字", ("かな b", "red"))], columns)
+        assert re.sub(r"\x1b\[[0-9;]*m", "", drawn) == text.plain
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert render([(("x", "bold green"), ("y", "red"))], 9) == ("\x1b[1mx\x1b[0my",)
 
 
 def test_a_hostile_session_draws_nothing_but_our_own_sequences(tmp_path: Path) -> None:

@@ -38,8 +38,21 @@ def test_a_command_into_a_pipe_does_not_import_rich(tmp_path: Path) -> None:
     path = write(tmp_path, log(session_meta(), user("q")))
     for program in (running("history", path), running("verify", path, "--json"), running("ls", "--home", tmp_path)):
         modules = imported(program)
-        assert "rich" not in modules
+        assert {"rich", "pydantic"}.isdisjoint(modules)
         assert len([module for module in modules if module.startswith("rollout_cli.commands.")]) == 1
+
+
+def test_the_first_screen_of_a_replay_waits_for_no_more_than_it_shows() -> None:
+    modules = imported("import rollout, rollout_cli.replay.screen; rollout.replay")
+    assert {"rich.console", "pydantic", "sqlite3", "asyncio", "rollout.store"}.isdisjoint(modules)
+    assert not [module for module in modules if module.startswith(("rollout.upkeeping.", "rollout.catalog.index"))]
+
+
+def test_what_is_given_is_converted_and_checked_as_ever(tmp_path: Path) -> None:
+    path = write(tmp_path, log(session_meta(), user("q"), user("r")))
+    assert len(run("history", path, "-n", "1", "--json").json) == 1
+    for args in (["history", path, "-n", "many"], ["history", path, "-n", "-2"], ["history"], ["ls", "--limit", "0"]):
+        assert run(*args).code == 2
 
 
 def test_the_completion_of_a_command_does_not_need_the_engine() -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import io
 import os
 import select
 import shutil
@@ -18,11 +17,10 @@ import sys
 import termios
 import time
 import tty
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType
 
-from rich.console import Console
-from rich.text import Text
+from rich.cells import cell_len, set_cell_size
 
 from rollout_cli.printable import printable
 from rollout_cli.replay.page import FRAME_ROWS, page
@@ -36,6 +34,9 @@ _ESCAPE_S = 0.05
 _KEY_BYTES = 1024
 _ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"
 _LEAVE = "\x1b[?7h\x1b[?25h\x1b[?1049l"
+_ATTRIBUTES = {"bold": "1", "dim": "2", "italic": "3", "reverse": "7", "strike": "9"}
+_COLOURS = {"red": "31", "green": "32", "yellow": "33", "magenta": "35", "cyan": "36"}
+"""The codes of rich's styles, as far as they are used here: its console takes long to import for a first screen."""
 _NAMES = {
     "\x1b[A": "up",
     "\x1b[B": "down",
@@ -144,20 +145,20 @@ def _draw(player: Player, size: tuple[int, int], shown: tuple[str, ...] | None) 
 
 def render(rows: Sequence[Line], columns: int) -> tuple[str, ...]:
     """Rows with the codes of their styles, each cut to so many columns."""
-    file = io.StringIO()
-    console = Console(file=file, width=columns + 1, force_terminal=True, highlight=False, markup=False, emoji=False)
-    found = []
-    for row in rows:
-        text = Text(no_wrap=True, overflow="ellipsis")
-        for span in row:
-            content, style = (span, "") if isinstance(span, str) else span
-            text.append(printable(content), style or None)
-        text.truncate(columns, overflow="ellipsis")
-        console.print(text, end="", soft_wrap=True)
-        found.append(file.getvalue())
-        file.seek(0)
-        file.truncate()
-    return tuple(found)
+    codes = _ATTRIBUTES if os.environ.get("NO_COLOR") else _ATTRIBUTES | _COLOURS
+    return tuple(_render_row(row, columns, codes) for row in rows)
+
+
+def _render_row(row: Line, columns: int, codes: Mapping[str, str]) -> str:
+    spans = [(printable(span), "") if isinstance(span, str) else (printable(span[0]), span[1]) for span in row]
+    whole = "".join(text for text, _ in spans)
+    shown = whole if cell_len(whole) <= columns else f"{set_cell_size(whole, columns - 1)}…"
+    pieces, at = [], 0
+    for text, style in spans:
+        part, at = shown[at : at + len(text)], at + len(text)
+        code = ";".join(codes[word] for word in style.split() if word in codes)
+        pieces.append(f"\x1b[{code}m{part}\x1b[0m" if code and part else part)
+    return "".join(pieces)
 
 
 def _write(text: str) -> None:

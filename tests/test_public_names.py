@@ -1,0 +1,105 @@
+"""The public names are loaded when they are asked for, and are the same for a program as for a type checker."""
+
+from __future__ import annotations
+
+import ast
+import graphlib
+import importlib
+import json
+import subprocess
+import sys
+
+import pytest
+
+import rollout
+from tests.cli import environment
+from tests.test_layers import MODULES, TREES
+
+LAZY = """
+import json, sys
+import rollout
+
+def ours():
+    return sorted(name for name in sys.modules if name.partition(".")[0] == "rollout")
+
+seen = {"import": ours()}
+rollout.Limits
+seen["limits"] = ours()
+from rollout import reconstruct
+seen["reconstruct"] = [*ours(), *({"sqlite3", "asyncio", "cryptography"} & set(sys.modules))]
+seen["submodule"] = rollout.storage.names.__name__
+there = {}
+exec("from rollout import *", there)
+seen["star"] = sorted(there)
+json.dump(seen, sys.stdout)
+"""
+
+
+def checked_imports() -> dict[str, tuple[str, str]]:
+    """What a type checker sees: each public name, its module, and its name there."""
+    choices = [node for node in TREES["rollout"].body if isinstance(node, ast.If)]
+    (guarded,) = [node for node in choices if ast.unparse(node.test) == "TYPE_CHECKING"]
+    found: dict[str, tuple[str, str]] = {}
+    for node in guarded.body:
+        assert isinstance(node, ast.ImportFrom)
+        assert node.module is not None
+        found |= {alias.asname or alias.name: (node.module, alias.name) for alias in node.names}
+    return found
+
+
+def imports_when_run(tree: ast.Module) -> set[str]:
+    """The modules of the library that an import of this one runs at once."""
+    found: set[str] = set()
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+            found |= {name if name in MODULES else node.module for name in names}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return found & MODULES.keys()
+
+
+def test_a_type_checker_and_a_program_find_the_same_names_in_the_same_places() -> None:
+    checked = checked_imports()
+    assert sorted(checked) == sorted(rollout.__all__)
+    for name, (module, original) in checked.items():
+        assert getattr(rollout, name) is getattr(importlib.import_module(module), original), name
+    assert set(rollout.__all__) <= set(dir(rollout))
+
+
+def test_no_public_name_is_hidden_by_a_module_of_that_name() -> None:
+    assert not [name for name in rollout.__all__ if f"rollout.{name}" in MODULES]
+
+
+def test_what_is_not_asked_for_is_not_loaded() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", LAZY], capture_output=True, env=environment(), timeout=60, check=True
+    )  # fmt: skip
+    seen = json.loads(done.stdout)
+    assert seen["import"] == ["rollout"]
+    assert seen["limits"] == ["rollout", "rollout.limits"]
+    assert "rollout.core.reconstruct" in seen["reconstruct"]
+    beyond = ("rollout.catalog", "rollout.upkeeping", "rollout.store", "sqlite3", "asyncio", "cryptography")
+    assert not [name for name in seen["reconstruct"] if name.startswith(beyond)]
+    assert seen["submodule"] == "rollout.storage.names"
+    assert set(rollout.__all__) <= set(seen["star"])
+
+
+def test_a_name_that_is_not_there_is_missing_as_in_any_module() -> None:
+    with pytest.raises(AttributeError, match="module 'rollout' has no attribute 'nothing'"):
+        getattr(rollout, "nothing")  # noqa: B009 - to a type checker it is not there either
+    with pytest.raises(ImportError, match="cannot import name 'nothing'"):
+        exec("from rollout import nothing", {})
+
+
+def test_what_a_module_lacks_is_not_taken_for_the_lack_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(rollout, "async_turn")
+    monkeypatch.delitem(sys.modules, "rollout.async_turn")
+    monkeypatch.setitem(sys.modules, "asyncio", None)
+    with pytest.raises(ModuleNotFoundError, match="asyncio"):
+        getattr(rollout, "async_turn")  # noqa: B009 - a bare attribute would be a statement without effect
+
+
+def test_any_module_can_be_the_first_to_be_imported_as_none_needs_itself() -> None:
+    graph = {name: imports_when_run(tree) - {"rollout"} for name, tree in TREES.items()}
+    assert len(list(graphlib.TopologicalSorter(graph).static_order())) == len(MODULES)
