@@ -9,8 +9,9 @@ import msgspec
 
 from rollout import ids
 from rollout.core import explain
-from rollout.core.gather import Gatherer
+from rollout.core.naming import Names
 from rollout.core.reconstruct import Reconstruction
+from rollout.record import Record, RecordReader
 from rollout.storage.origin import Origin
 from rollout.storage.source import Lineage
 
@@ -21,6 +22,7 @@ class Explained(msgspec.Struct, frozen=True, gc=False):
     `status` is one of visible, replaced (by the compaction in line `by`), rolled_back (by the marker in line `by`),
     removed (by the items_removed in line `by`), expired, metadata, event, damaged (`reason`), blank. `inherited` is the
     thread id of the base that the line lies in, None for the file's own lines; `path` is the file that it lies in.
+    `type` and `kind` are those of the `Record` there (cut at 200 characters), None where the bytes are no record.
     """
 
     line: int
@@ -33,18 +35,20 @@ class Explained(msgspec.Struct, frozen=True, gc=False):
     reason: str | None
     inherited: str | None
     path: str | None
+    type: str | None
+    kind: str | None
 
 
 class Explanation:
     """The lines of a whole lineage, oldest first; iterate as often as you like."""
 
     def __init__(self, origin: Origin, progress: Callable[[int, int], None] | None = None) -> None:
-        self._verdicts = explain.Verdicts()
+        self._origin, self._verdicts, self._names = origin, explain.Verdicts(), Names()
         with origin.opened() as lineage:
             answer = Reconstruction(
                 lineage,
                 limits=origin.limits,
-                gatherer=Gatherer(wants_items=False, traces=True, limits=origin.limits),
+                gatherer=explain.NamingGatherer(self._names, origin.limits),
                 observer=self._verdicts,
                 progress=progress,
             ).run()
@@ -53,6 +57,7 @@ class Explanation:
             self.damage = tuple(lineage.damage())
             """What is wrong with the files themselves: missing bases, sealed frames."""
         self._counts = answer.line_counts
+        assert len(self._names.numbers) == len(self._verdicts)
 
     def __len__(self) -> int:
         return len(self._verdicts) + len(self._hidden)
@@ -63,23 +68,44 @@ class Explanation:
             for span, segment in self._verdicts.turns
         ]
         shown, above, turn, inherited, path = None, 0, None, None, self._segments[0][1]
-        for stay, offset, newlines, status, by in self._verdicts:
+        named = self._names.named
+        for (stay, offset, newlines, status, by), number in zip(
+            self._verdicts, reversed(self._names.numbers), strict=True
+        ):
             if stay is not shown:  # neighbouring lines share most of what there is to say
                 shown, above = stay, (self._counts[stay.segment] or 0) + 1
                 turn = turns[stay.turn] if stay.turn >= 0 else None
                 thread, path = self._segments[stay.segment]
                 inherited = thread if stay.segment > 0 else None
             line = above - newlines
+            type, kind = named[number]
             if by is None:
-                yield Explained(line, offset, status, turn, None, None, None, stay.reason, inherited, path)
+                yield Explained(line, offset, status, turn, None, None, None, stay.reason, inherited, path, type, kind)
             else:
                 at, by_offset, by_newlines = by
                 by_thread = self._segments[at][0] if at > 0 else None
                 by_line = (self._counts[at] or 0) - by_newlines + 1
-                yield Explained(line, offset, status, turn, by_line, by_offset, by_thread, None, inherited, path)
+                yield Explained(
+                    line, offset, status, turn, by_line, by_offset, by_thread, None, inherited, path, type, kind
+                )
         line, path = (self._counts[0] or 0) + 1, self._segments[0][1]
         for k, offset in enumerate(self._hidden):
-            yield Explained(line + k, offset, "damaged", None, None, None, None, _CUT_SHORT, None, path)
+            yield Explained(line + k, offset, "damaged", None, None, None, None, _CUT_SHORT, None, path, None, None)
+
+    def records(self, wanted: Callable[[Explained], bool] | None = None) -> Iterator[tuple[Explained, Record | None]]:
+        """Each line with its record, read as it is asked for; without one (None) if it has none or is not `wanted`.
+
+        Nothing of a line that is not wanted is decoded.
+        """
+        with self._origin.opened() as lineage:
+            segments = {segment.path: segment for segment in lineage}
+            path, reader = None, None
+            for line in self:
+                if reader is None or line.path != path:
+                    path, segment = line.path, segments.get(line.path)
+                    reader = None if segment is None else RecordReader(segment.source, segment.end, self._origin.limits)
+                is_read = reader is not None and line.type is not None and (wanted is None or wanted(line))
+                yield line, reader.at(line.offset, line.line) if reader is not None and is_read else None
 
 
 _CUT_SHORT = "part of a batch of lines that a crash has cut short"

@@ -104,7 +104,7 @@ class Judgements:
         if codec.decode_plain(line, self._limits.depth) is None:
             return True
         if step.name == "message":
-            return (step.payload or {}).get("role") in ("user", "developer")
+            return step.facts.get("role") in ("user", "developer")
         return step.kind in (CONTEXT, DAMAGED) or step.name in _RUN_NAMES
 
     def _look_ahead(self, at: Place, lines: int) -> _Judgement:

@@ -17,6 +17,7 @@ from rollout.limits import DEFAULT, Limits
 
 DAMAGED = "damaged"
 BLANK = "blank"
+_ANY_DEPTH = 1 << 62
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -93,6 +94,44 @@ def read_records(source: lines.Source, end: int | None = None, limits: Limits = 
             line += i != last
 
 
+class RecordReader:
+    """Records of the first `end` bytes of a file at offsets that ascend; what lies between them is not decoded.
+
+    For what was read once: nobody looks again at how deep a record is.
+    """
+
+    def __init__(self, source: lines.Source, end: int, limits: Limits = DEFAULT) -> None:
+        self._blocks = lines.forward(source, 0, end, limits)
+        self._limits = dataclasses.replace(limits, depth=_ANY_DEPTH)
+        self._lines: list[bytes] = []
+        self._next = self._begin = 0  # of the lines, and where it begins
+
+    def at(self, offset: int, line: int) -> Record | None:
+        """The one that begins at `offset`, in that line; None if none does, or a later line was asked for before."""
+        while True:
+            for i in range(self._next, len(self._lines)):
+                data = self._lines[i]
+                if offset < self._begin + len(data):
+                    self._next = i
+                    return self._find(data, data if i == len(self._lines) - 1 else data + b"\n", offset, line)
+                self._begin += len(data) + 1
+            block = next(self._blocks, None)
+            if block is None:
+                self._next = len(self._lines)
+                return None
+            self._lines = block.lines if isinstance(block, lines.Batch) else []
+            self._next, self._begin = 0, block.offset
+
+    def _find(self, data: bytes, raw: bytes, offset: int, line: int) -> Record | None:
+        begin = self._begin
+        if offset == begin:
+            envelope = codec.decode_plain(data, _ANY_DEPTH)
+            if envelope is not None:
+                return _record(envelope, line, offset, raw, data)
+        found = _odd(data, raw, line, begin, self._limits, is_tail=False) if offset >= begin else ()
+        return next((record for record in found if record.offset == offset and record.data), None)
+
+
 def _bulk(block: lines.Oversize | lines.Gap, source: lines.Source, line: int, limits: Limits) -> Iterator[Record]:
     is_gap = isinstance(block, lines.Gap)
     reason = None if is_gap else f"longer than the limit of {limits.line_bytes} bytes"
@@ -119,9 +158,5 @@ def _odd(data: bytes, raw: bytes, line: int, offset: int, limits: Limits, *, is_
 
 
 def _record(envelope: r.Envelope, line: int, offset: int, raw: bytes, data: bytes) -> Record:
-    payload, type, kind = envelope.payload, envelope.type or "", None
-    if isinstance(payload, r.Head):
-        kind = payload.type
-    elif payload is not None and type not in ("session_meta", "record_type"):
-        type, kind = "response_item", type
+    type, kind = r.types_of(envelope)
     return Record(type, kind, line, offset, raw, None, data, envelope)

@@ -16,12 +16,13 @@ import msgspec
 from rollout.core import codec
 from rollout.core.metering import Gauge, MeteringGatherer
 from rollout.core.outcomes import CALLS, OUTPUTS, has_failed, name_of
-from rollout.core.readings import Note, Reading, Tokens, note_of, read_gauge
+from rollout.core.readings import Note, Reading, Running, Tokens, note_of, read_gauge
 from rollout.core.reconstruct import Reconstruction
 from rollout.core.spending import Ledger, Meter, Spent, seconds_between
 from rollout.core.transcript import speaker
 from rollout.explanation import Explained, Explanation
 from rollout.limits import DEFAULT, Limits
+from rollout.moments import At, origin_at
 from rollout.record import Record, read_records
 from rollout.state import State, Turn, read_turns
 from rollout.storage.cipher import Cipher
@@ -107,13 +108,14 @@ class Summary:
 def summarize(
     source: AnySource,
     *,
+    at: At | None = None,
     home: str | Path | None = None,
     limits: Limits = DEFAULT,
     cipher: Cipher | None = None,
     progress: Progress | None = None,
 ) -> Summary:
     """One session on a page. Arguments and errors are those of `rollout.reconstruct`."""
-    origin = find(source, home, limits, cipher)
+    origin = origin_at(find(source, home, limits, cipher), at, progress)
     with origin.opened() as lineage:
         answer = Reconstruction(lineage, limits=limits).run()
         damage = [*answer.damage, *lineage.damage()]
@@ -227,7 +229,7 @@ class _Reader:
         self._openings = {(turn.path, turn.offset): account for turn, account in zip(turns, self.accounts, strict=True)}
         self._account: _Account | None = None
         self._waiting: dict[str, tuple[_Use, _Account | None]] = {}
-        self._totals: Tokens | None = None
+        self._running = Running()
 
     def read(self, lineage: Lineage, explanation: Explanation, limits: Limits) -> None:
         for _ in lineage:
@@ -278,7 +280,7 @@ class _Reader:
         self.window_tokens = note.reading.window or self.window_tokens
         account = self._account
         if note.reading.totals is not None:
-            added, self._totals = note.reading.added(self._totals), note.reading.totals
+            added, self._running = self._running.after(note.reading)
             if account is not None:
                 account.spent += added
         if account is not None and note.reading.context_tokens is not None:

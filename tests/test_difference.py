@@ -14,7 +14,7 @@ from rollout import Changed, Diff, Line, State, Store
 from rollout.limits import Limits
 from tests import builders as b
 from tests import strategies as logs
-from tests.sessions import a_log, a_store, context, take_turn
+from tests.sessions import a_log, context, take_turn
 from tests.test_moments import SESSION, line_ends, turn
 
 CASES = Path(__file__).parent.parent / "fixtures" / "cases"
@@ -122,11 +122,6 @@ def test_an_item_that_went_in_the_course_of_a_log_is_explained_as_no_longer_visi
     assert len(fates) == len(found.gone)
     whole = {(line.offset, line.status) for line in rollout.explain(data)}
     assert all((fate.offset, fate.status) in whole for fate in fates if fate is not None)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return a_store(tmp_path / "home")
 
 
 @pytest.mark.parametrize("copy", [False, True])

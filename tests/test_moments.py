@@ -18,7 +18,7 @@ from tests import builders as b
 from tests import strategies as logs
 from tests.enciphering import a_cipher, enciphered, told
 from tests.reference import fold
-from tests.sessions import a_log, a_store, context, lines_of, take_turn, texts
+from tests.sessions import a_log, context, lines_of, take_turn, texts
 from tests.test_reconstruct_properties import chunks
 
 CASES = Path(__file__).parent.parent / "fixtures" / "cases"
@@ -158,11 +158,6 @@ def test_a_session_meta_that_comes_later_is_not_known_before() -> None:
     found = rollout.reconstruct(data, at=Line(2)).session
     assert found is not None
     assert found["cwd"] == "/later"
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Store:
-    return a_store(tmp_path / "home")
 
 
 def a_fork_of_a_fork(store: Store) -> tuple[list[Rollout], list[str]]:

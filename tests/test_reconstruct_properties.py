@@ -14,6 +14,7 @@ import rollout
 from rollout.limits import Limits
 from tests import builders as b
 from tests import strategies as logs
+from tests.answers import assert_same_answer
 from tests.reference import Record, Reference, Turn, fold
 
 chunks = st.builds(
@@ -27,12 +28,7 @@ SEALED = b"\x28\xb5\x2f\xfd"  # how a Zstandard frame begins
 def assert_same(data: bytes, limits: Limits) -> None:
     """The engine's whole answer is the reference's."""
     expected, state = fold(data), rollout.reconstruct(data, limits=limits)
-    assert list(state.history) == expected.history
-    assert state.previous_model == expected.previous_model
-    assert state.reference_context == expected.reference_context
-    assert state.world_state == expected.world_state
-    assert state.token_usage == expected.token_usage
-    assert state.session == expected.session
+    assert_same_answer(state, expected)
     assert state.base_instructions == expected.base_instructions
     assert [(None if turn.derived else turn.id, turn.status) for turn in state.turns] == [
         (turn.id, turn.status) for turn in expected.standing_turns

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import rollout
 from tests import builders as b
@@ -59,6 +61,36 @@ def test_the_summary_of_any_log_says_what_its_readers_say(data: bytes) -> None:
 @settings(max_examples=40)
 def test_the_summary_of_a_damaged_log_says_what_its_readers_say(data: bytes) -> None:
     check(rollout.summarize(data), data)
+
+
+def told(found: rollout.Summary) -> dict[str, object]:
+    """All that a summary says, in values that can be compared."""
+    said = {field.name: getattr(found, field.name) for field in dataclasses.fields(found)}
+    state = said.pop("state")
+    said["state"] = [*state.history], state.previous_model, state.reference_context, state.token_usage, state.end
+    turns = [each.turn for each in found.turns]
+    said["turns"] = [(turn.id, turn.status, turn.stands, turn.line, turn.ended, turn.item_count) for turn in turns]
+    said["did"] = [
+        (each.duration_s, each.calls, each.failures, each.spent, each.context_tokens) for each in found.turns
+    ]
+    return said
+
+
+@given(strategies.well_formed_logs(3), st.data())
+@settings(max_examples=20)
+def test_the_summary_at_a_moment_is_that_of_a_log_that_ends_there(data: bytes, drawn: st.DataObject) -> None:
+    end = drawn.draw(st.sampled_from([len(data), *(i + 1 for i, byte in enumerate(data) if byte == 0x0A)]))
+    assert told(rollout.summarize(data, at=end)) == told(rollout.summarize(data[:end]))
+
+
+def test_the_summary_at_a_turn_knows_nothing_of_what_came_later() -> None:
+    first = b.log(b.session_meta(), b.started("t1"), b.user("a"), metered(9, 9), b.completed("t1"))
+    later = b.log(b.started("t2"), b.user("b"), *tool("c", "f", "no"), metered(99, 90), b.compacted([]))
+    later += b.log(b.rolled_back(2))
+    assert told(rollout.summarize(first + later, at="t1")) == told(rollout.summarize(first))
+    assert told(rollout.summarize(first + later, at=rollout.Line(5))) == told(rollout.summarize(first))
+    with pytest.raises(rollout.NotFound):
+        rollout.summarize(first + later, at="t3")
 
 
 def test_calls_and_failures_are_counted_by_tool_and_by_turn() -> None:

@@ -10,9 +10,11 @@ import dataclasses
 from array import array
 from collections.abc import Iterator, Sequence
 
-from rollout.core.gather import SPOKEN, unpack
+from rollout.core.gather import SPOKEN, Gatherer, unpack
+from rollout.core.naming import Names
 from rollout.core.turns import EXPIRED as HAS_EXPIRED
 from rollout.core.turns import ITEM_KINDS, Kind, Mark, Span
+from rollout.limits import DEFAULT, Limits
 
 VISIBLE = "visible"
 REPLACED = "replaced"
@@ -48,6 +50,24 @@ class Stay:
     reason: str | None
     refs: array[int] | None
     removed: tuple[tuple[int, Place], ...]
+
+
+class NamingGatherer(Gatherer):
+    """See `Gatherer`: it traces, holds no items, and notes what each line calls itself."""
+
+    def __init__(self, names: Names, limits: Limits = DEFAULT) -> None:
+        super().__init__(wants_items=False, traces=True, limits=limits)
+        self.names: Names = names
+
+    def note_damage(self, offset: int, size: int, reason: str) -> None:
+        """Damaged bytes."""
+        self.names.note_nothing()
+        super().note_damage(offset, size, reason)
+
+    def note_blank(self, offset: int, size: int) -> None:
+        """A blank line."""
+        self.names.note_nothing()
+        super().note_blank(offset, size)
 
 
 class Verdicts:

@@ -18,6 +18,7 @@ from rollout.core import records as r
 from rollout.core.codec import text_of
 from rollout.core.context import is_contextual, texts_of
 from rollout.core.labels import label_of
+from rollout.core.naming import Names
 from rollout.core.plans import plan_of
 from rollout.core.turns import EXPIRED, EXPIRED_KINDS, Kind, Mark
 from rollout.limits import DEFAULT, TURN_TEXT_CHARACTERS, Limits
@@ -87,6 +88,8 @@ class Gatherer:
         self.seq = self.segment = self.newlines = self.debt = self._closed_at = 0
         self.shadow = False
         self.wants_items, self.wants_turns, self.traces = wants_items, wants_turns, traces
+        self.names: Names | None = None
+        """Where it is noted what each line calls itself, when every line is traced."""
         self._wants_world = True
         self.usage: tuple[int, Raw] | None = None
         """The newest token totals and their `seq`."""
@@ -114,6 +117,8 @@ class Gatherer:
         self.seq += 1
         kind, payload = envelope.type, envelope.payload
         before, self._traced = len(self.marks), False
+        if self.names is not None:
+            self.names.note(envelope)
         try:
             if kind == "response_item":
                 if payload is None or payload is UNSET or payload.type is None:

@@ -160,6 +160,16 @@ ITEM_TYPES = HIDDEN_ITEM_TYPES | {
 }
 
 
+def types_of(envelope: Envelope) -> tuple[str, str | None]:
+    """The type of a record and that of its payload, if it has one; a bare item of 2025 is a response_item."""
+    payload, type = envelope.payload, envelope.type or ""
+    if isinstance(payload, Head):
+        return type, payload.type
+    if payload is None or type in {"session_meta", "record_type"}:
+        return type, None
+    return "response_item", type
+
+
 def is_visible(type: str, role: str | None) -> bool:
     """S3: every item but system messages, messages without a role, and the hidden types."""
     if type == "message":

@@ -30,11 +30,12 @@ def sift(gather: Gatherer, lines: Sequence[bytes], i: int, end: int, *, stop: in
     stretch. If it does not, and lines are left, the next one needs a closer look.
     """
     events, depth, traces = gather.events, gather.depth, gather.traces
+    note, numbers = (None, ()) if gather.names is None else gather.names.noting
     shallow_bytes = 2 * depth  # too short to be nested deeper
     counted = i  # lines above it are in the gatherer's counts
     run: Mark | None = None  # that the next plain line goes on with
     begins = False
-    while i > stop:
+    while i > stop and not begins:
         data = lines[i]
         if not data.startswith(b"{") or not (data.isascii() or is_utf8(data)):
             break
@@ -48,7 +49,7 @@ def sift(gather: Gatherer, lines: Sequence[bytes], i: int, end: int, *, stop: in
         if payload is UNSET:
             if kind not in r.ITEM_TYPES or is_too_deep(data, depth):
                 break
-            code = _CARE
+            code, type = _CARE, None
         else:
             if len(data) > shallow_bytes and _is_deep(data, payload, depth):
                 break
@@ -70,6 +71,8 @@ def sift(gather: Gatherer, lines: Sequence[bytes], i: int, end: int, *, stop: in
             elif traces:
                 assert run.refs is not None
                 run.refs.append(begin << 3 | code)
+            if note is not None:
+                note(numbers[code][type])
             if code <= SPOKEN:
                 if traces:
                     run.kind = Kind.ITEMS
@@ -88,8 +91,6 @@ def sift(gather: Gatherer, lines: Sequence[bytes], i: int, end: int, *, stop: in
             if len(gather.marks) != before or traces:
                 run = None
         i, end = i - 1, begin
-        if begins:
-            break
     gather.count(counted - i)
     return i, end, begins
 
