@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -36,6 +38,7 @@ from rollout.limits import DEFAULT, Limits
 from rollout.moments import At, origin_at
 from rollout.storage.cipher import Cipher
 from rollout.storage.origin import AnySource, Origin, find
+from rollout.storage.whereabouts import Notice, Whereabouts
 
 _LINES_A_PAUSE = 256
 _MORE_LINES = 64  # how far behind the steps of a scene tokens and the model are looked for
@@ -71,17 +74,24 @@ class Scene:
 class Playback:
     """A session to step through, made by `rollout.replay`. Close it, or use it as a context manager."""
 
-    def __init__(self, origin: Origin) -> None:
-        self._origin, self._limits = origin, origin.limits
-        self._open()
+    def __init__(self, origin: Origin, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits = origin.limits
+        self.notice: str | None = None
+        """What the last `refresh` found to have happened to the file, in words: the thread goes on in another one."""
+        self._whereabouts: Whereabouts | None = None
+        self._moved: Notice | None = None  # not opened yet
+        if origin.path is not None:
+            self._whereabouts = Whereabouts(origin.path.absolute(), origin.home, origin.fs, clock)
+        self._open(origin)
+        self._common = len(self._segments)
 
-    def _open(self) -> None:
+    def _open(self, origin: Origin) -> None:
         """Opens all files, or leaves everything as it is."""
         with contextlib.ExitStack() as exits:
-            lineage = exits.enter_context(self._origin.opened())
+            lineage = exits.enter_context(origin.opened())
             segments: Sequence[Segment] = list(lineage)[::-1]
             self._exits = exits.pop_all()
-        self._lineage, self._segments = lineage, segments
+        self._origin, self._lineage, self._segments = origin, lineage, segments
         self._judgements = Judgements(self._segments, self._limits, self._small)
         first = self._lineage.opened[0]
         self.session: dict[str, Any] | None = first.session
@@ -116,20 +126,30 @@ class Playback:
         return sum(segment.end for segment in self._segments[: place.segment]) + place.end
 
     def holds(self, place: Place) -> bool:
-        """Whether the session still reaches as far as a line, after a `refresh`."""
-        return place.segment < len(self._segments) and place.end <= self._segments[place.segment].end
+        """Whether the session still reaches as far as a line, in the same file, after a `refresh`."""
+        return place.segment < self._common and place.end <= self._segments[place.segment].end
 
     def inherited(self, place: Place) -> str | None:
         """The thread of the base that a line lies in; None for the file's own lines."""
         return None if place.segment == len(self._segments) - 1 else self._segments[place.segment].thread
 
     def refresh(self) -> bool:
-        """Look again at files that are being written; whether they have changed. SourceError if they are gone."""
-        before = [(segment.path, segment.end) for segment in self._segments]
-        old = self._exits
-        self._open()
+        """Look again at files that are being written; whether they have changed. SourceError if they are gone.
+
+        Goes along to where the file was sealed or moved to, and to another one in which the thread goes on (a rollback
+        can be one): `notice` tells of that. A replay of an earlier moment stays at it.
+        """
+        origin, before, old = self._origin, self._segments, self._exits
+        if self._whereabouts is not None and origin.size is None:
+            notice = self._whereabouts.look()
+            if notice is not None and notice.happened != "deleted":
+                self._moved = notice
+        self._open(origin if self._moved is None else dataclasses.replace(origin, path=self._moved.path))
         old.close()
-        return before != [(segment.path, segment.end) for segment in self._segments]
+        self.notice, self._moved = None if self._moved is None else self._moved.what, None
+        same = (_name(was) == _name(now) for was, now in zip(before, self._segments, strict=False))
+        self._common = sum(itertools.takewhile(bool, same))
+        return [(each.path, each.end) for each in before] != [(each.path, each.end) for each in self._segments]
 
     def first(self, *, everything: bool = False) -> Place | None:
         """The oldest step; None if there is none."""
@@ -234,7 +254,7 @@ class Playback:
     def _opens_turn(self, step: Step) -> bool:
         if step.kind == START:
             return True
-        is_message = step.name == "message" and (step.payload or {}).get("role") == "user"
+        is_message = step.name == "message" and step.facts.get("role") == "user"
         if not is_message and step.name not in _AGENTS:
             return False
         return self.scene(step.place, 1, everything=True).turn_place == step.place
@@ -247,15 +267,24 @@ def replay(
     at: At | None = None,
     limits: Limits = DEFAULT,
     cipher: Cipher | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> Playback:
-    """Open a session to step through it; all parameters and errors are those of `reconstruct`. Close what it gives."""
-    return Playback(origin_at(find(source, home, limits, cipher), at))
+    """Open a session to step through it; parameters and errors are those of `reconstruct`. Close what it gives.
+
+    `clock` tells when `refresh` looks through the home again.
+    """
+    return Playback(origin_at(find(source, home, limits, cipher), at), clock)
+
+
+def _name(segment: Segment) -> str:
+    """The name of a file, sealed or not, wherever it lies."""
+    return "" if segment.path is None else Path(segment.path).name.removesuffix(".zst")
 
 
 def _tell(told: dict[str, Any], step: Step) -> None:
     """Keep what a line tells of tokens and the model, unless a newer one has told it."""
     if step.kind == CONTEXT:
-        model = (step.payload or {}).get("model")
+        model = step.facts.get("model")
         if isinstance(model, str):
             told.setdefault("model", model)
         return

@@ -30,22 +30,16 @@ from rollout.core.steps import Enough, Judge
 from rollout.errors import NotFound, UsageError
 from rollout.limits import DEFAULT, Limits
 from rollout.record import Record, read_records
-from rollout.storage import home as homes
 from rollout.storage.cipher import Cipher
-from rollout.storage.home import Entry
 from rollout.storage.origin import Origin, find
 from rollout.storage.port import Status
-from rollout.storage.sealed import twin
 from rollout.storage.source import Lineage
+from rollout.storage.whereabouts import Whereabouts, Whereto
 
-Happening: TypeAlias = Literal[
-    "line", "undone", "cut", "replaced", "sealed", "unsealed", "moved", "continued", "deleted"
-]
+Happening: TypeAlias = Literal["line", "undone", "cut", "replaced"] | Whereto
 
 _MARKERS = frozenset({"thread_rolled_back", "items_removed", "compacted"})
 _LOST = {"rolled_back": "rolled back", "replaced": "compacted away", "removed": "removed", "expired": "expired"}
-_SCAN_S = 1.0
-"""How often the home is looked through for a file in which the thread goes on."""
 _LEAST_S = 0.01
 _MOST_PLACES, _MOST_VISIBLE = 256, 10_000
 _STEP_BYTES = 1 << 16
@@ -80,8 +74,8 @@ class Tail:
 
     def __init__(self, origin: Origin, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self.path, self.is_over = path, False
-        self._origin, self._clock, self._limits = origin, clock, origin.limits
-        self._scanned_s = clock()
+        self._origin, self._limits = origin, origin.limits
+        self._whereabouts = Whereabouts(path, origin.home, origin.fs, clock)
         self._status: Status | None = None
         self._size_bytes = 0
         self._visible: deque[int] = deque(maxlen=_MOST_VISIBLE)  # where lines begin that were told as visible
@@ -119,51 +113,15 @@ class Tail:
 
     def _find(self) -> Iterator[Tailed]:
         """Whether the file is where it was, and whether the thread goes on in another one."""
-        if not self._is_there(self.path):
-            other = twin(self.path)
-            if other is not None and self._is_there(other):
-                self.path = other
-                yield Tailed("sealed" if other.suffix == ".zst" else "unsealed", other, what=f"it is {other.name} now")
-            else:
-                yield self._lost()
-        elif self._clock() - self._scanned_s >= _SCAN_S:
-            self._scanned_s = self._clock()
-            now = self._file_of(self.path.name)
-            newest = next(iter(self._files()), None)
-            if now is not None and newest is not None and newest.order > now.order:
-                self.path = newest.path
-                self._places.clear()
-                self._visible.clear()
-                yield Tailed("continued", newest.path, what=f"the thread goes on in {newest.path.name}")
-                yield from self.begin(None)
-
-    def _lost(self) -> Tailed:
-        """The file is not where it was."""
-        moved = self._file_of(self.path.name)
-        if moved is not None:
-            self.path = moved.path
-            return Tailed("moved", moved.path, what=f"it is in {moved.path.parent} now")
-        self.is_over = True
-        return Tailed("deleted", self.path, what="the file is gone")
-
-    def _files(self) -> list[Entry]:
-        parts, home = ids.parse_file_name(self.path.name), self._origin.home
-        is_inside = home is not None and homes.home_of(self.path) == home.absolute()
-        if parts is None or home is None or not is_inside:
-            return []
-        return homes.find_thread(home, parts.thread, fs=self._origin.fs)
-
-    def _file_of(self, name: str) -> Entry | None:
-        """The file of that name, sealed or not, wherever in the home."""
-        plain = name.removesuffix(".zst")
-        return next((entry for entry in self._files() if entry.path.name.removesuffix(".zst") == plain), None)
-
-    def _is_there(self, path: Path) -> bool:
-        try:
-            self._origin.fs.status(path)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
-        return True
+        notice = self._whereabouts.look()
+        if notice is None:
+            return
+        self.path, self.is_over = notice.path, notice.happened == "deleted"
+        yield Tailed(notice.happened, notice.path, what=notice.what)
+        if notice.happened == "continued":
+            self._places.clear()
+            self._visible.clear()
+            yield from self.begin(None)
 
     def _cut(self, size_bytes: int, before: _Place, *, is_same: bool, is_other: bool) -> Iterator[Tailed]:
         """The notice that bytes which were there are not any more."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 
 import rollout
 from rollout.limits import Limits
+from rollout.storage.origin import Origin
 from tests import builders as b
-from tests import strategies
+from tests import homes, strategies
 from tests.sessions import a_log, a_store, take_turn
 
 LOGS = st.one_of(strategies.well_formed_logs(6), strategies.any_logs(20), strategies.damaged_logs(15))
@@ -243,6 +245,91 @@ def test_a_refresh_sees_what_was_written_and_what_was_cut(tmp_path: Path) -> Non
         with pytest.raises(rollout.NotFound):
             playback.refresh()
         assert playback.last() == end
+
+
+def reverted(path: Path, kept: int, *lines: bytes) -> Path:
+    """A new file of the thread of the first home's session, which goes on from the first `kept` bytes of `path`."""
+    base = {"thread_id": homes.thread_id(1), "end_byte_offset": kept}
+    home = path.parents[4]
+    return homes.put_data(homes.path_of(home, 1, part=2, at=9), b.log(homes.meta_of(1, history_base=base), *lines))
+
+
+def test_a_refresh_goes_along_into_the_file_of_a_revert_and_says_so(tmp_path: Path) -> None:
+    path = homes.put(tmp_path, 1, b.user("q1"))
+    kept, now_s = path.stat().st_size, 0.0
+    homes.grow(path, b.user("q2"))
+    with rollout.replay(path, home=tmp_path, clock=lambda: now_s) as playback:
+        first, last = playback.first(), playback.last()
+        assert first is not None
+        assert last is not None
+        new = reverted(path, kept, b.user("q3"))
+        assert not playback.refresh()  # the home was looked through just now
+        now_s = 2.0
+        assert playback.refresh()
+        assert (playback.path, playback.notice) == (new, f"the thread goes on in {new.name}")
+        assert (playback.holds(first), playback.holds(last)) == (True, False)
+        newest = playback.last()
+        assert newest is not None
+        scene = playback.scene(newest, 9)
+        assert [(step.item or {})["content"][0]["text"] for step in scene.steps if step.item] == ["q1", "q3"]
+        now_s = 4.0
+        assert not playback.refresh()
+        assert playback.notice is None
+        homes.grow(new, b.user("q4"))
+        assert playback.refresh()
+
+
+def test_a_refresh_goes_along_with_a_file_that_is_sealed_and_one_that_is_moved(tmp_path: Path) -> None:
+    path, store = homes.put(tmp_path, 1, b.user("q1")), rollout.Store(tmp_path)
+    with rollout.replay(path, home=tmp_path) as playback:
+        last = playback.last()
+        assert last is not None
+        store.seal(path)
+        assert playback.refresh()
+        assert playback.notice == f"it is {path.name}.zst now"
+        store.archive(homes.thread_id(1))
+        assert playback.refresh()
+        assert playback.notice == f"it is in {tmp_path / 'archived_sessions'} now"
+        assert playback.holds(last)
+        assert playback.last() == last
+
+
+def test_a_replay_of_an_earlier_moment_stays_at_it(tmp_path: Path) -> None:
+    path, now_s = homes.put(tmp_path, 1, b.user("q1")), 0.0
+    with rollout.replay(path, home=tmp_path, at=rollout.Line(2), clock=lambda: now_s) as playback:
+        reverted(path, path.stat().st_size, b.user("q2"))
+        now_s = 2.0
+        assert not playback.refresh()
+        assert (playback.path, playback.notice) == (path, None)
+
+
+def test_a_file_of_the_thread_that_cannot_be_opened_yet_is_gone_into_once_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, now_s = homes.put(tmp_path, 1, b.user("q1")), 0.0
+    with rollout.replay(path, home=tmp_path, clock=lambda: now_s) as playback:
+        new, now_s = reverted(path, path.stat().st_size), 2.0
+        opened = Origin.opened
+        with monkeypatch.context() as patched:
+            patched.setattr(Origin, "opened", lambda origin: opened(dataclasses.replace(origin, path=tmp_path / "no")))
+            for _ in range(2):
+                with pytest.raises(rollout.NotFound):
+                    playback.refresh()
+                assert (playback.path, playback.notice) == (path, None)
+        assert playback.refresh()
+        assert (playback.path, playback.notice) == (new, f"the thread goes on in {new.name}")
+
+
+def test_a_record_whose_payload_is_no_object_tells_nothing_and_is_a_step() -> None:
+    odd = [b.line(kind, "message") for kind in ("turn_context", "message", "session_meta")]
+    with rollout.replay(b.log(*odd, b.user("q"))) as playback:
+        last = playback.last()
+        assert last is not None
+        assert [step.name for step in playback.scene(last, 9, everything=True).steps] == [
+            *["turn_context", "message", "session_meta", "message"],
+        ]
+        assert playback.turn_before(last) is None
+        assert arrive(playback.next_turn(playback.scene(last, 9, everything=True).steps[0].place)) is not None
 
 
 def test_an_empty_log_has_no_steps() -> None:

@@ -11,10 +11,11 @@ from rollout_cli.replay import printed
 from rollout_cli.replay.page import page, wrapped
 from rollout_cli.replay.player import Player
 from rollout_cli.replay.screen import render, split_keys
-from rollout_cli.replay.words import duration, seconds_between
 from rollout_cli.terminal import Line
+from rollout_cli.times import duration, seconds_between
 
 import rollout
+from tests import homes
 from tests.builders import (
     assistant,
     assistant_item,
@@ -84,7 +85,7 @@ def test_a_replay_in_a_pipe_prints_every_step_and_says_what_became_of_it(session
     assert (ran.code, ran.err) == (0, "")
     assert [row[:21].rstrip() for row in ran.out.splitlines()] == [
         "           turn",
-        "   folded  4 steps th",
+        "   folded  4 steps, r",
         *["    +0.0s  completed", "    +0.0s  turn", "    +0.0s  compacted", "    +0.0s  completed", "    +0.0s  turn"],
         *["   undone  user", "   undone  assistant", "    +0.0s  completed", "    +0.0s  rollback", "    +0.0s  turn"],
         *["    +0.0s  user", "    +0.0s  assistant", "    +0.0s  completed"],
@@ -137,7 +138,7 @@ def test_the_end_of_a_turn_tells_its_duration_and_the_tokens(tmp_path: Path) -> 
     )
     assert run("replay", path).out.splitlines()[1:] == [
         "    +1.0s  user       q",
-        "    +1m02  completed  after 1m03, 12,345 tokens in all",
+        "   +1m02s  completed  after 1m03s, 12,345 tokens in all",
     ]
 
 
@@ -152,7 +153,7 @@ def test_recorded_time_is_played_so_many_times_as_fast_and_long_pauses_are_cut(t
 
 @pytest.mark.parametrize(
     ("seconds", "said"),
-    [(None, ""), (0.04, "0.0s"), (9.94, "9.9s"), (59.9, "59s"), (185, "3m05"), (7800, "2h10"), (864000, "10d")],
+    [(None, ""), (0.04, "0.0s"), (9.94, "9.9s"), (59.9, "59s"), (185, "3m05s"), (7800, "2h10m"), (864000, "10d")],
 )
 def test_a_duration_is_said_in_six_characters(seconds: float | None, said: str) -> None:
     assert duration(seconds) == said
@@ -305,6 +306,49 @@ def test_following_shows_what_is_written_and_survives_what_is_cut(session: Path)
         session.unlink()
         assert player.tick(3.0)
         assert "no such file" in shown(player)[-2]
+
+
+def test_a_search_goes_on_while_a_file_is_followed(tmp_path: Path) -> None:
+    path = write(tmp_path, log(session_meta(), user("the needle"), *[user("hay" * 900)] * 600))
+    with rollout.replay(path) as playback:
+        player = Player(playback, follows=True)
+        for key in ("?", *"needle", "enter"):
+            player.press(key)
+        player.work()
+        assert player.pending is not None
+        with path.open("ab") as file:
+            file.write(log(user("written meanwhile")))
+        assert not player.tick(9.0)
+        while player.is_busy:
+            player.work()
+        assert current(player) == "user       the needle"
+        assert player.tick(18.0)
+        assert current(player) == "user       written meanwhile"
+
+
+@pytest.mark.parametrize("speed", [None, 1.0])
+def test_following_goes_on_in_the_file_in_which_the_thread_goes_on_and_says_so(
+    tmp_path: Path, speed: float | None
+) -> None:
+    path = homes.put(tmp_path, 1, user("q1"), user("q2"))
+    base = {"thread_id": homes.thread_id(1), "end_byte_offset": path.stat().st_size - len(log(user("q2")))}
+    now_s = 0.0
+    with rollout.replay(path, home=tmp_path, clock=lambda: now_s) as playback:
+        player = Player(playback, follows=True, speed=speed)
+        assert current(player) == "user       q2"
+        new = homes.put_data(homes.path_of(tmp_path, 1, part=2, at=9), b"")
+        now_s = 2.0
+        assert player.tick(2.0)
+        assert f"the thread goes on in {new.name}" in shown(player)[-2]
+        assert player.scene is None
+        new.write_bytes(log(homes.meta_of(1, history_base=base)))
+        player.tick(3.0)
+        assert current(player) == "user       q1"
+        homes.grow(new, user("q3"))
+        player.tick(4.0)
+        press(player, "G")
+        assert current(player) == "user       q3"
+        assert "following" in shown(player)[-2]
 
 
 @pytest.mark.parametrize(("columns", "rows"), SIZES, ids=str)

@@ -50,8 +50,8 @@ def test_the_newest_lines_are_rows_with_what_became_of_them(home: Path) -> None:
         ["10", "rolled back  user                  二つ目の質問 🎉"],
         ["11", "event        token_count           1,234 tokens"],
         ["12", "event        task_complete         t2"],
-        ["13", "event        thread_rolled_back    1"],
-        ["14", "damaged               not JSON: invalid character (byte 0)"],
+        ["13", "event        thread_rolled_back    1 turn"],
+        ["14", "not JSON: invalid character (byte 0)"],
     ]
 
 

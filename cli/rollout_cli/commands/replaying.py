@@ -28,7 +28,7 @@ def replay(
         typer.Option("--speed", metavar="N", help="Play in recorded time, N times as fast; pauses of 5 s at most."),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Start at the end, and go on as it is written.")
+        bool, typer.Option("--follow", "-f", help="Start at the end, and go on as it is written, in another file too.")
     ] = False,
     no_input: Annotated[bool, typer.Option("--no-input", help="Print it: as in a pipe.")] = False,
     full: Annotated[bool, typer.Option("--full", help="Printed: whole texts.")] = False,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import textwrap
+import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, chop_cells, set_cell_size
@@ -11,8 +12,9 @@ from rollout_cli.printable import printable
 from rollout_cli.render import preview
 from rollout_cli.replay.player import Player, Sheet
 from rollout_cli.replay.printed import row
-from rollout_cli.replay.words import describe_step, duration, seconds_between, style_of, tokens
+from rollout_cli.replay.words import describe_step, style_of, tokens
 from rollout_cli.terminal import Line
+from rollout_cli.times import duration, seconds_between
 
 if TYPE_CHECKING:
     import rollout
@@ -24,6 +26,7 @@ _KEYS = (
     *("n next", "p back", "t turn", "c compaction", "r rollback", "/ search", "enter text", "m model's view"),
     *("f unfold", "a all", "space play", "g first", "G last"),
 )
+_WORDS = re.compile(r"\S+|\s+")
 _MOST_TEXT_CHARS = 4000
 _MOST_SHEET_CHARS = 500_000
 
@@ -110,10 +113,21 @@ def wrapped(text: str, columns: int) -> list[str]:
         if cell_len(line) <= width:
             found.append(line)
             continue
-        is_prose = len(line) <= _MOST_TEXT_CHARS
-        for part in textwrap.wrap(line, width, drop_whitespace=False, break_long_words=False) if is_prose else [line]:
-            found += chop_cells(part, width)
+        found += _wrapped_line(line, width) if len(line) <= _MOST_TEXT_CHARS else chop_cells(line, width)
     return found
+
+
+def _wrapped_line(line: str, width: int) -> Iterator[str]:
+    row, used = "", 0
+    for word in _WORDS.findall(line):
+        taken = cell_len(word)
+        if row and used + taken > width:
+            yield row
+            row, used = "", 0
+        *whole, rest = chop_cells(word, width) if taken > width else [word]
+        yield from whole
+        row, used = row + rest, used + cell_len(rest)
+    yield row
 
 
 def _sheet(sheet: Sheet, columns: int, rows: int) -> list[Line]:
@@ -157,13 +171,13 @@ def _state(player: Player) -> Line:
         facts.insert(0, f"playing x{player.speed:g}")
     if player.follows:
         facts.insert(0, "following")
-    facts.append(f"byte {scene.step.offset:,}")
+    facts.append(f"byte {scene.step.offset}")
     return ((" " + "  ".join(filter(None, facts)), ""),)
 
 
 def _fate(step: rollout.Step) -> str:
     if step.by_offset is not None:
-        return f"{step.status.replace('_', ' ')} by byte {step.by_offset:,}"
+        return f"{step.status.replace('_', ' ')} by byte {step.by_offset}"
     return step.reason or ("" if step.status in {"event", "metadata"} else step.status)
 
 

@@ -22,22 +22,23 @@ FOLLOW_S = 0.25
 _SEEN_ITEMS = 200
 _MOST_SPEED, _LEAST_SPEED = 1024.0, 1 / 16
 HELP = """\
-n, down, right   the next step           p, up, left   the step before
-t, T             the next turn, the one before
-c, C             the next compaction, the one before
-r, R             the next rollback, the one before
-g, G             the first step, the last one
-/, ?             search on, search back; then . for the next hit
-enter            the whole text of the step
-m                what the model saw at this moment
-f                fold or unfold what a compaction stands for
-a                all lines: events and settings, too
-space, +, -      play or pause; faster, slower
-q                quit
+n, down      next step
+p, up        step before
+t, T         next turn, or back
+c, C         next compaction, back
+r, R         next rollback, or back
+g, G         first step, last step
+/, ?, .      search on, back, again
+enter        whole text of the step
+m            what the model saw
+f            fold or unfold
+a            events and settings too
+space, +, -  play; faster, slower
+q            quit
 
-A step that was taken back is struck through. What a compaction stands
-for is folded away: behind it the model sees it no more. All is as of
-the moment at which the current step was written."""
+A step that was taken back is struck through. \
+What a compaction stands for is folded away: behind it the model sees it no more. \
+All is as of the moment at which the current step was written."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -117,7 +118,8 @@ class Player:
 
     def tick(self, now: float) -> bool:
         """What time has brought: the next step of what plays, what was written. Whether anything is new."""
-        changed = self.follows and now - self._looked_at >= FOLLOW_S and self._look_again(now)
+        is_due = self.follows and now - self._looked_at >= FOLLOW_S
+        changed = is_due and not self.is_busy and self._look_again(now)  # what is pending reads the files that are open
         if not self.is_playing or self.sheet is not None:
             return changed
         if self.scene is None:
@@ -167,15 +169,25 @@ class Player:
         try:
             if not self.playback.refresh():
                 return False
+            self.message = self.playback.notice or self.message
+            self._go_along()
         except SourceError as error:
             is_news, self.message = self.message != error.message, error.message
             return is_news
-        at = None if self.scene is None else self.scene.step.place
-        if self.is_playing and at is not None and self.playback.holds(at):
-            self._again()
-        else:
-            self._go(self.playback.last(everything=self.everything))
         return True
+
+    def _go_along(self) -> None:
+        """To the newest step; what plays goes on from where it is, if that is still there."""
+        at = None if self.scene is None else self.scene.step.place
+        is_held = at is not None and self.playback.holds(at)
+        if self.is_playing and is_held:
+            self._again()
+            return
+        last = self.playback.last(everything=self.everything)
+        if last is not None:
+            self._go(last)
+        elif not is_held:
+            self.scene = None
 
     def _type(self, key: str) -> None:
         typed = self.typed or ""

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from rollout_cli.cells import NARROW_COLUMNS, cut, width
 from rollout_cli.documents import array, encode
-from rollout_cli.render import preview
-from rollout_cli.replay.words import FATES, describe_step, duration, seconds_between, style_of, tokens_told
+from rollout_cli.render import count, preview, short_id
+from rollout_cli.replay.words import FATES, describe_step, style_of, tokens_told
 from rollout_cli.terminal import Block, Line
+from rollout_cli.times import duration, local_time, seconds_between
 
 if TYPE_CHECKING:
     import rollout
 
-LABEL_COLUMNS = 10
+LABEL_COLUMNS, _WIDE_COLUMNS = 10, 80
 LONGEST_WAIT_S = 5.0
 """A pause that was recorded is never played longer than this."""
 
@@ -66,9 +68,9 @@ def _let_go(
     everything: bool,
 ) -> Iterator[Line | Block]:
     if folded:
-        count, by = sum(step.is_story for step in folded), folded[-1].by_offset
-        shown = f"{'1 step' if count == 1 else f'{count:,} steps'} that the compaction at byte {by} stands for"
-        yield ("   folded  ", "dim"), (f"{shown}; --unfold shows them", "dim italic")
+        steps, by = sum(step.is_story for step in folded), folded[-1].by_offset
+        shown = f"{count(steps, 'step')}, replaced by byte {by}; --unfold shows them"
+        yield ("   folded  ", "dim"), (shown, "dim italic")
         for step in folded:
             clock.see(step, is_shown=step.is_story)
     for step in waiting:
@@ -100,21 +102,20 @@ def row(
     The end of a turn tells how long it took since it `began`, and the `total` of tokens.
     """
     told = describe_step(step)
-    style, label = style_of(step, told.label), _short(told.label)
+    style, label = style_of(step, told.label), cut(told.label, LABEL_COLUMNS)
     passed = duration(seconds_between(before, step.timestamp))
     took = FATES.get(step.status, f"+{passed}" if passed else "")
     text = preview(told.text, columns)
     if step.kind == "start":
-        text = f"{text}  {preview((step.timestamp or '')[:19].replace('T', ' '), columns)}"
+        begun = preview(local_time(step.timestamp, seconds=True), columns)
+        room = _WIDE_COLUMNS if columns is None else columns
+        text = text if room >= _WIDE_COLUMNS else short_id(text, columns)
+        text = f"{text}  {begun}" if room >= NARROW_COLUMNS else text
     elif step.kind == "end":
         lasted = duration(seconds_between(began, step.timestamp))
         facts = (text, f"after {lasted}" if lasted else "", "" if total is None else f"{total:,} tokens in all")
         text = ", ".join(filter(None, facts))
-    return (f"{mark} {took:>7}  ", "dim"), (f"{label:<{LABEL_COLUMNS}} {text}", style)
-
-
-def _short(label: str) -> str:
-    return label if len(label) <= LABEL_COLUMNS else f"{label[: LABEL_COLUMNS - 1]}…"
+    return (f"{mark} {took:>7}  ", "dim"), (label, style), " " * (LABEL_COLUMNS + 1 - width(label)), (text, style)
 
 
 def document(steps: Iterable[rollout.Step], playback: rollout.Playback) -> Iterator[bytes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -62,30 +61,6 @@ def style_of(step: rollout.Step, label: str) -> str:
     return fate if fate is not None else _STYLES.get(label, STYLES.get(label, ""))
 
 
-def seconds_between(before: str | None, after: str | None) -> float | None:
-    """What passed between two recorded times; None where one is not there, or they go backwards."""
-    try:
-        moments = [datetime.datetime.fromisoformat(text or "") for text in (before, after)]
-        passed = (moments[1] - moments[0]).total_seconds()
-    except (ValueError, TypeError, OverflowError):
-        return None
-    return passed if passed >= 0 else None
-
-
-def duration(seconds: float | None) -> str:
-    """At most six characters: `0.1s`, `12s`, `3m05`, `2h10`, `9d`; nothing for None."""
-    if seconds is None:
-        return ""
-    if seconds < 10:
-        return f"{seconds:.1f}s"
-    whole = int(seconds)
-    if whole < 60:
-        return f"{whole}s"
-    if whole < 3600:
-        return f"{whole // 60}m{whole % 60:02}"
-    return f"{whole // 3600}h{whole // 60 % 60:02}" if whole < 86400 else f"{whole // 86400}d"
-
-
 def tokens(usage: Mapping[str, Any] | None) -> int | None:
     """The total of a usage."""
     total = (usage or {}).get("total_tokens")
@@ -105,8 +80,8 @@ def _compaction(facts: Mapping[str, Any]) -> str:
     items, message = facts.get("replacement_history"), facts.get("message")
     said = message if isinstance(message, str) else ""
     if not isinstance(items, list):
-        return f"the users' messages and a summary stand for what came before\n{said}".rstrip()
-    lines = [f"{_count(len(items), 'item')} for what came before", *([said] if said else [])]
+        return f"the user's messages and a summary for what came before:\n{said}".rstrip(":\n")
+    lines = [f"{_count(len(items), 'item')} for what came before:", *([said] if said else [])]
     for item in items:
         each = describe(item) if isinstance(item, Mapping) else Described("damaged", to_json(item))
         lines.append(f"{each.label}: {each.text}")
