@@ -37,3 +37,8 @@ mutants *args:
 # Every figure, as a ratio against the plainest way to do the same; just bench write: of writing alone
 bench *args:
     .venv/bin/python -m bench {{args}}
+
+# What every view shows (fixtures/views) and the pictures of the README (docs), written anew: read what has changed
+snapshots:
+    ROLLOUT_SNAPSHOTS=write .venv/bin/pytest -q tests/cli/test_snapshots.py
+    .venv/bin/python docs/screenshot.py

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-FOLDERS = ("rollout", "cli", "tests", "bench", "examples")
+FOLDERS = ("rollout", "cli", "tests", "bench", "examples", "docs")
 MODULE_LINES = 400
 LONGER_MODULES = {"tests/reference.py": 750}  # the rules in one piece, to be read beside their text
 FUNCTION_LINES = 70

@@ -56,14 +56,15 @@ _rollout() {
     local -a found
     while IFS= read -r line; do
         if [[ $line == *' '* ]]; then
-            found+=("${line%% *}:${line#* }")
+            found+=("${line%% *}:${${line#* }//\\\\/\\\\\\\\}")
         elif [[ -n $line ]]; then
             found+=("$line")
         fi
-    done < <(_ROLLOUT_COMPLETE=complete_zsh COLUMNS=$COLUMNS "${words[1]}" "${(@)words[2,CURRENT]}" 2>/dev/null)
+    done < <(_ROLLOUT_COMPLETE=complete_zsh COLUMNS=$COLUMNS "${words[1]}" "${(@Q)words[2,CURRENT]}" 2>/dev/null)
     if (( ${#found} )); then
         _describe -V rollout found
     else
+        compset -P '--*='
         _files
     fi
 }
@@ -74,9 +75,11 @@ function __rollout_complete
     set -l words (commandline -opc)
     set -e words[1]
     set -lx _ROLLOUT_COMPLETE complete_fish
-    rollout $words (commandline -ct) 2>/dev/null | string replace ' ' \\t
+    set -g __rollout_found (rollout $words (commandline -ct) 2>/dev/null | string replace ' ' \\t)
+    set -q __rollout_found[1]
 end
-complete -c rollout -k -a '(__rollout_complete)'
+# Where nothing is found, fish completes file names.
+complete -c rollout -n __rollout_complete -f -k -a '$__rollout_found'
 """,
 }
 
@@ -84,26 +87,48 @@ complete -c rollout -k -a '(__rollout_complete)'
 def complete(app: typer.Typer, instruction: str, words: Sequence[str]) -> int:
     """Print the candidates for the last of the words; the exit code."""
     out = Output()
-    columns = shutil.get_terminal_size().columns
-    if instruction.removeprefix("complete_") in SCRIPTS:
-        for value, meaning in candidates(app, words):
+    columns, shell = shutil.get_terminal_size().columns, instruction.removeprefix("complete_")
+    if shell in SCRIPTS:
+        found: dict[str, str] = {}  # a name that two sessions have is given once
+        for value, meaning in candidates(app, words, takes_apart=shell == "bash"):
+            found.setdefault(value, meaning)
+        for value, meaning in found.items():
             line = " ".join(meaning.split())[: max(columns - len(value) - 4, _NARROWEST_HELP)]
             out.print([(f"{value} {line}",)])
     return FINE
 
 
-def candidates(app: typer.Typer, words: Sequence[str]) -> Iterator[Candidate]:
-    """What the last of the words can become, given those before it."""
+def candidates(app: typer.Typer, words: Sequence[str], *, takes_apart: bool = False) -> Iterator[Candidate]:
+    """What the last of the words can become, given those before it.
+
+    Bash `takes_apart` words at each `=` and each `@`, and completes what is behind the one alone, what begins with the
+    other.
+    """
     import typer.main
 
-    *before, word = [each for each in words if each != "="] or [""]  # bash takes `--home=x` apart
     commands: dict[str, Any] = getattr(typer.main.get_command(app), "commands", {})
+    *before, word = words or [""]
+    name, equals, value = word.partition("=")
+    if takes_apart:
+        before, word = [each for each in before if each != "="], "" if word == "=" else word
+    elif equals and name.startswith("--"):
+        found = _completed(commands, [*before, name], value, takes_apart=False)
+        yield from ((f"{name}={each}", meaning) for each, meaning in found)
+        return
+    yield from _completed(commands, before, word, takes_apart=takes_apart)
+
+
+def _completed(commands: dict[str, Any], before: Sequence[str], word: str, *, takes_apart: bool) -> Iterator[Candidate]:
     if not before:
         yield from ((name, _gist(each)) for name, each in commands.items() if name.startswith(word))
     elif before[0] in commands:
         command = commands[before[0]]
         options = {name: each for each in command.params for name in each.opts if each.param_type_name == "option"}
-        moment = _moment(before[1:], word) if any(each.name == "after" for each in command.params) else None
+        moment = (
+            _moment(before[1:], word, takes_apart=takes_apart)
+            if any(each.name == "after" for each in command.params)
+            else None
+        )
         if moment is not None:
             yield from _turns(_home(before), *moment)
         elif word.startswith("-"):
@@ -149,19 +174,16 @@ def _home(before: Sequence[str]) -> str | None:
     return home
 
 
-def _moment(before: Sequence[str], word: str) -> tuple[str, str, str] | None:
-    """Of `SESSION@TURN` and of `SESSION @TURN` the session, the turn, and what of it is not to be typed anew.
-
-    Bash takes words apart at each `@`, and completes what is behind it alone.
-    """
-    if "@" in word and word != "@":
+def _moment(before: Sequence[str], word: str, *, takes_apart: bool) -> tuple[str, str, str] | None:
+    """Of `SESSION@TURN` and of `SESSION @TURN` the session, the turn, and what of it is not to be typed anew."""
+    if "@" in word and not (takes_apart and word == "@"):
         session, _, turn = word.rpartition("@")
         return session or _session_of(before), turn, word[: len(word) - len(turn)]
     words = [*before, word]
-    if "@" not in words[-2:]:
+    if not takes_apart or "@" not in words[-2:]:
         return None
     at = len(words) - 1 - words[::-1].index("@")
-    return _session_of(words[:at]), "".join(words[at + 1 :]), ""
+    return _session_of(words[:at]), "".join(words[at + 1 :]), "@"
 
 
 def _session_of(before: Sequence[str]) -> str:

@@ -15,7 +15,6 @@ import msgspec
 
 if TYPE_CHECKING:
     import rollout
-    from rollout_cli.kinds import Place
 
 _encoder = msgspec.json.Encoder(decimal_format="number")
 
@@ -81,25 +80,27 @@ def turns(turns: Iterable[rollout.Turn]) -> Iterator[bytes]:
     )
 
 
-def explanation(places: Iterable[Place]) -> Iterator[bytes]:
+def explanation(lines: Iterable[rollout.Explained]) -> Iterator[bytes]:
     """`rollout explain --json`: one object a log line, streamed."""
+    from rollout_cli.render import kind_of
+
     return array(
         encode(
             {
-                "line": place.explained.line,
-                "offset": place.explained.offset,
-                "kind": place.kind,
-                "turn_id": place.explained.turn_id,
-                "status": place.explained.status,
-                "by": place.explained.by,
-                "by_offset": place.explained.by_offset,
-                "by_inherited": place.explained.by_inherited,
-                "reason": place.explained.reason,
-                "inherited": place.explained.inherited,
-                "path": name(place.explained.path),
+                "line": line.line,
+                "offset": line.offset,
+                "kind": kind_of(line),
+                "turn_id": line.turn_id,
+                "status": line.status,
+                "by": line.by,
+                "by_offset": line.by_offset,
+                "by_inherited": line.by_inherited,
+                "reason": line.reason,
+                "inherited": line.inherited,
+                "path": name(line.path),
             }
         )
-        for place in places
+        for line in lines
     )
 
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from rollout_cli.terminal import NoOutput
+
+if TYPE_CHECKING:
+    import rollout
 
 FINE, DAMAGE_FOUND, WRONG_USAGE, UNREADABLE, INTERRUPTED, READER_GONE = 0, 1, 2, 3, 130, 141
 
@@ -37,9 +40,7 @@ def explain_failure(error: Exception) -> tuple[str, int]:
     if isinstance(error, typer.TyperException):
         return _explain_usage(error), WRONG_USAGE
     if library is not None and isinstance(error, library.RolloutError):
-        is_usage = isinstance(error, library.UsageError)
-        remedy = "see rollout --help" if is_usage else "check the file and who may read it"
-        return str(error) if error.remedy else f"{error}; {remedy}", WRONG_USAGE if is_usage else UNREADABLE
+        return tell(error), WRONG_USAGE if isinstance(error, library.UsageError) else UNREADABLE
     if isinstance(error, NoOutput):
         return f"{error}; send it to a file or a pipe that can take it", UNREADABLE
     if isinstance(error, OSError):
@@ -49,6 +50,21 @@ def explain_failure(error: Exception) -> tuple[str, int]:
         return "not enough memory; give the program more, or compact the session", UNREADABLE
     what = f"error in rollout itself ({type(error).__name__}: {error})"
     return f"{what}; set ROLLOUT_TRACEBACK=1 and report what it shows", UNREADABLE
+
+
+def tell(error: rollout.RolloutError) -> str:
+    """An error of the library, and what to do, also where it gives no remedy of its own."""
+    from rollout.errors import RecordError, UsageError, WriteError
+
+    if error.remedy:
+        return str(error)
+    remedies: tuple[tuple[type[rollout.RolloutError], str], ...] = (
+        (UsageError, "see rollout --help"),
+        (RecordError, "rollout verify lists what is odd in the file"),
+        (WriteError, "check that there is room, and who may write there, and run it again"),
+    )
+    remedy = next((each for kind, each in remedies if isinstance(error, kind)), "check the file and who may read it")
+    return f"{error}; {remedy}"
 
 
 def _explain_usage(error: typer.TyperException) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from rollout_cli.failures import FINE, UNREADABLE, interruptible
+from rollout_cli.failures import FINE, UNREADABLE, interruptible, tell
 from rollout_cli.options import reference
 from rollout_cli.terminal import Output, print_error
 
@@ -70,7 +70,7 @@ def do_and_tell(paths: list[Path], word: str, act: Callable[[Path], Path], json:
             if json:
                 done.append(deed)
             elif deed.error is not None:
-                print_error(f"rollout: {deed.error}")
+                print_error(f"rollout: {tell(deed.error)}")
             else:
                 out.print([((f"{word:<11}", "bold"), str(deed.outcome))], cut=False)
     if json:

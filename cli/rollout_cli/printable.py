@@ -33,6 +33,11 @@ def is_unsafe(code: int) -> bool:
     return unicodedata.category(chr(code)) in _UNSAFE_CATEGORIES or code in _BLANK
 
 
+def is_harmless(chars: str) -> bool:
+    """Whether every text of these characters, and of printable ASCII and line ends, is printable as it is."""
+    return not _JOINERS.search(chars) and printable(chars) == chars
+
+
 class _Escapes(dict[int, str]):
     """A table for `str.translate`, filled as characters come up."""
 

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rollout_cli.cells import NARROW_COLUMNS, Column, Table, fill
 from rollout_cli.items import describe, to_json
 from rollout_cli.terminal import Block, Line
+from rollout_cli.times import duration, local_time, seconds_between
 
 if TYPE_CHECKING:
     import rollout
-    from rollout_cli.kinds import Place
 
 PREVIEW_CHARS = 1000
 """What one line shows of a text where no terminal asks for less."""
@@ -45,12 +46,12 @@ def state(state: rollout.State, columns: int | None) -> Iterator[Line]:
     session = state.session or {}
     yield _fact("thread", state.thread_id or "(unknown)")
     yield _fact("file", str(state.path or "(bytes in memory)"))
-    yield _fact(
-        "session", _join(session, "timestamp", "cwd", "originator", "cli_version", "model_provider") or "(none)"
-    )
+    begun = local_time(when) if isinstance(when := session.get("timestamp"), str) else ""
+    where = _join(session, "cwd", "originator", "cli_version", "model_provider")
+    yield _fact("session", "  ".join(filter(None, (begun, where))) or "(none)")
     yield _fact("model", state.previous_model or "(none yet)")
     yield _fact("context", _context(state.reference_context))
-    yield _fact("history", f"{len(state.history):,} items")
+    yield _fact("history", count(len(state.history), "item"))
     for label in ("user", "assistant"):
         said = _last(state.history, label)
         if said is not None:
@@ -75,7 +76,7 @@ def history(
     first = 0 if newest is None else max(len(items) - newest, 0)
     for i in range(first, len(items)):
         item = describe(items[i])
-        label = (f"{preview(item.label, LABEL_CHARS):<10} ", item.style)
+        label = (f"{fill(preview(item.label, LABEL_CHARS), 10)} ", item.style)
         if full:
             yield (f"{i + 1:>5}  ", label)
             yield Block(item.text)
@@ -85,49 +86,72 @@ def history(
 
 def turns(turns: Iterable[rollout.Turn], columns: int | None) -> Iterator[Line]:
     """`rollout turns`: a turn a line; one that was undone has no number."""
-    yield ((_turn_row("#", "id", "status", "started", "ended", "items", "user", columns), "bold"),)
+    parts = (
+        Column("#", 4, is_number=True),
+        Column("id", _id_columns(columns)),
+        Column("status", 11),
+        Column("started", 16, least_columns=76),
+        Column("took", 6, is_number=True, least_columns=NARROW_COLUMNS),
+        Column("items", 5, is_number=True, least_columns=100),
+    )
+    table = Table(parts, "user", columns)
+    yield table.heading()
     number = 0
     for turn in turns:
         number += turn.stands
-        row = _turn_row(
+        cells = (
             str(number) if turn.stands else "-",
-            f"{turn.id or ''}{' (derived)' if turn.derived and columns is None else ''}",
-            turn.status if turn.stands else f"undone ({turn.status})",
-            _time(turn.started),
-            _time(turn.ended),
+            f"{short_id(turn.id or '', columns)}{' (derived)' if turn.derived and columns is None else ''}",
+            turn.status if turn.stands else "undone",
+            "" if turn.started is None else local_time(turn.started),
+            duration(seconds_between(turn.started, turn.ended)),
             str(turn.item_count),
             preview(turn.user or "", columns),
-            columns,
         )
-        yield ((row, "" if turn.stands else "dim"),)
+        yield table.row(cells, "" if turn.stands else "dim")
 
 
-def explanation(places: Iterable[Place], columns: int | None) -> Iterator[Line]:
-    """`rollout explain`: a log line a line: where, what, in which turn, and what became of it."""
+def explanation(lines: Iterable[rollout.Explained], columns: int | None) -> Iterator[Line]:
+    """`rollout explain`: a log line a line: where, what, in which turn, and its fate."""
+    is_narrow = columns is not None and columns < NARROW_COLUMNS
+    parts = (
+        Column("line", 4 if is_narrow else 6, is_number=True),
+        Column("byte", 11, is_number=True, least_columns=100),
+        Column("kind", 12 if is_narrow else 23),
+        Column("turn", _id_columns(columns), least_columns=NARROW_COLUMNS),
+    )
+    table = Table(parts, "fate", columns)
+    yield table.heading()
     styles = {"visible": "green", "damaged": "red", "rolled_back": "dim", "replaced": "dim", "removed": "dim"}
     styles["expired"] = "dim"
-    for place in places:
-        line, kind = place.explained, preview(place.kind, LABEL_CHARS)
-        turn = f"{_short(line.turn_id or '-', columns):<{_id_columns(columns)}}"
-        yield f"{line.line:>6} {line.offset:>11}  {kind:<20} {turn}  ", (fate(line), styles.get(line.status, ""))
+    for line in lines:
+        kind, turn = preview(kind_of(line), LABEL_CHARS), short_id(line.turn_id or "-", columns)
+        cells = (str(line.line), str(line.offset), kind, turn, fate(line))
+        yield table.row(cells, fate=styles.get(line.status, ""))
 
 
-def sentence(place: Place) -> Line:
+def sentence(line: rollout.Explained) -> Line:
     """`rollout explain --line N`: the same in a sentence."""
-    line = place.explained
     turn = f" of turn {line.turn_id}" if line.turn_id else ""
     where = f"Line {line.line}" + (f" of {line.path}" if line.inherited else "")
-    return (f"{where} (byte {line.offset}), {place.kind}{turn}: {fate(line)}.",)
+    return (f"{where} (byte {line.offset}), {kind_of(line)}{turn}: {fate(line)}.",)
+
+
+def kind_of(line: rollout.Explained) -> str:
+    """An event's or item's own type, else that of the line; damaged, blank."""
+    if line.kind is not None:
+        return line.kind
+    return line.status if line.type is None else line.type
 
 
 def fate(line: rollout.Explained) -> str:
-    """What became of a line, and by whom: `rolled back by line 24`."""
+    """What became of a line, and by which: `rolled back by line 24`."""
     by = "" if line.by is None and line.by_offset is None else _place(line.by, line.by_offset)
     if line.by_inherited and line.by_inherited != line.inherited:
         by += f" of {line.by_inherited}"
     words = {
         "rolled_back": f"rolled back by {by}" if by else "rolled back",
-        "replaced": f"replaced by the compaction in {by}" if by else "replaced by a compaction",
+        "replaced": f"replaced by {by}" if by else "replaced by a compaction",
         "removed": f"removed by {by}" if by else "removed",
     }.get(line.status, str(line.status))
     if line.reason:
@@ -143,13 +167,13 @@ def report(report: rollout.Report) -> Iterator[Line]:
         advice = f"; {note.remedy}" if note.remedy else ""
         yield ("note     ", "yellow"), f"{_where(note, report.path)}: {note.reason}{advice}"
     path = report.path or "(bytes in memory)"
-    counts = f"{report.lines:,} lines, {report.records:,} records, {len(report.notes):,} notes"
+    counts = ", ".join((count(report.lines, "line"), count(report.records, "record"), count(len(report.notes), "note")))
     if report.ok:
         yield ("ok       ", "bold green"), f"{path}: no damage; {counts}"
     else:
         yield (
             ("damaged  ", "bold red"),
-            f"{path}: {report.damaged_lines:,} damaged lines; {counts}",
+            f"{path}: {count(report.damaged_lines, 'damaged line')}; {counts}",
         )
 
 
@@ -186,6 +210,16 @@ def preview(text: str, columns: int | None) -> str:
     if len(text) <= 2 * limit and len(folded) <= limit:
         return folded
     return f"{folded[:limit]}… ({len(text):,} characters)"
+
+
+def count(number: int, noun: str) -> str:
+    """`1 line`, `1,234 lines`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def short_id(name: str, columns: int | None) -> str:
+    """A whole turn id where there is room, else its end: ids of one hour begin alike."""
+    return name if columns is None or len(name) <= _id_columns(columns) else f"…{name[1 - _id_columns(columns) :]}"
 
 
 def size(size_bytes: int) -> str:
@@ -235,10 +269,15 @@ def _last(items: rollout.History, label: str) -> str | None:
 def _tokens(usage: Mapping[str, Any] | None) -> str:
     if usage is None:
         return "(not recorded)"
-    counts = {key.removesuffix("_tokens"): n for key, n in usage.items() if key.endswith("_tokens") and n}
+    counts = {token_words(key): n for key, n in usage.items() if key.endswith("_tokens") and n}
     return (
         ", ".join(f"{key} {n:,}" if isinstance(n, int) else f"{key} {_scalar(n)}" for key, n in counts.items()) or "0"
     )
+
+
+def token_words(key: str) -> str:
+    """A key of a token usage in words: `cached input`."""
+    return key.removesuffix("_tokens").replace("_", " ")
 
 
 def _reading(state: rollout.State) -> str:
@@ -261,21 +300,5 @@ def _where(found: rollout.Damage | rollout.Note, path: object) -> str:
     return place if found.path is None or str(found.path) == str(path) else f"{place} of {found.path}"
 
 
-def _turn_row(
-    number: str, name: str, status: str, started: str, ended: str, items: str, user: str, columns: int | None
-) -> str:
-    name = _short(name, columns)
-    return f"{number:>4}  {name:<{_id_columns(columns)}}  {status:<11}  {started:<19}  {ended:<19}  {items:>5}  {user}"
-
-
 def _id_columns(columns: int | None) -> int:
     return 36 if columns is None or columns >= 140 else 9
-
-
-def _short(name: str, columns: int | None) -> str:
-    """A whole id where there is room, else its end: ids of one hour begin alike."""
-    return name if len(name) <= _id_columns(columns) or columns is None else f"…{name[1 - _id_columns(columns) :]}"
-
-
-def _time(text: str | None) -> str:
-    return "" if text is None else text[:19]

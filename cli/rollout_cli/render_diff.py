@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from rollout_cli.cells import fill
 from rollout_cli.items import describe, to_json
-from rollout_cli.render import LABEL_CHARS, fate, preview
+from rollout_cli.render import LABEL_CHARS, count, fate, preview, token_words
 from rollout_cli.terminal import Block, Line
 
 if TYPE_CHECKING:
@@ -27,7 +28,9 @@ def head(diff: rollout.Diff) -> Iterator[Line]:
     """`rollout diff`: which two, what they share, which values differ."""
     for title, state in (("A", diff.before), ("B", diff.after)):
         where = "" if state.path is None else f"  {state.path}"
-        yield _fact(title, f"{state.thread_id or '(unknown)'}  byte {state.end:,}, {len(state.history):,} items{where}")
+        yield _fact(
+            title, f"{state.thread_id or '(unknown)'}  byte {state.end}, {count(len(state.history), 'item')}{where}"
+        )
     yield _fact("shared", _shared(diff))
     for each in diff.settings:
         if each.key == "reference":
@@ -36,10 +39,9 @@ def head(diff: rollout.Diff) -> Iterator[Line]:
             yield _fact(each.key.removeprefix("base_"), _change(each))
     if diff.before.reference_context is not None and diff.after.reference_context is not None:
         told = (each for each in diff.context if not each.key.endswith("turn_id"))  # no two turns have the same
-        yield from (_fact("context", f"{each.key}: {_change(each)}") for each in told)
-    yield from (_fact("world", f"{each.key}: {_change(each)}") for each in diff.world)
-    for each in diff.tokens:
-        yield _fact("tokens", f"{each.key.removesuffix('_tokens')}: {_change(each)}{_growth(each)}")
+        yield from _facts("context", [f"{each.key}: {_change(each)}" for each in told])
+    yield from _facts("world", [f"{each.key}: {_change(each)}" for each in diff.world])
+    yield from _facts("tokens", [f"{token_words(each.key)}: {_change(each)}{_growth(each)}" for each in diff.tokens])
     yield _fact("items", f"{diff.kept_count:,} kept, {len(diff.gone):,} gone, {len(diff.added):,} added")
 
 
@@ -60,8 +62,8 @@ def items(
         style = _STYLES[run.change]
         for i in range(first, first + run.count):
             item = describe(history[i])
-            label = f"{preview(item.label, LABEL_CHARS):<10} "
-            row: Line = ((f"{_SIGNS[run.change]} ", f"bold {style}"), f"{i + 1:>5}  ", (label, item.style or style))
+            label = f"{fill(preview(item.label, LABEL_CHARS), 10)} "
+            row: Line = ((f"{_SIGNS[run.change]} ", f"bold {style}"), f"{i + 1:>5}  ", (label, style))
             why = next(whys, None) if run.change == "gone" else None
             if why is not None and why.status != "visible":
                 row = (*row, (f"({fate(why)}) ", "dim"))
@@ -75,7 +77,7 @@ def items(
 def _shared(diff: rollout.Diff) -> str:
     if diff.shared is None:
         return "nothing: no line of one is in the other"
-    where = f"up to line {diff.shared.line:,} (byte {diff.shared.end:,}) of {diff.shared.thread_id or '(unknown)'}"
+    where = f"up to line {diff.shared.line} (byte {diff.shared.end}) of {diff.shared.thread_id or '(unknown)'}"
     return f"{where}: {_RELATIONS[diff.relation]}"
 
 
@@ -104,6 +106,11 @@ def _growth(each: rollout.Changed) -> str:
     if not all(type(number) is int for number in numbers):
         return ""
     return f" ({numbers[1] - numbers[0]:+,})"
+
+
+def _facts(name: str, values: Sequence[str]) -> Iterator[Line]:
+    """The name stands at the first only."""
+    yield from (_fact("" if i else name, value) for i, value in enumerate(values))
 
 
 def _fact(name: str, value: str) -> Line:

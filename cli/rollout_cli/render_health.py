@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from rollout_cli.render import size
+from rollout_cli.render import count, size
 from rollout_cli.terminal import Line
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ def diagnosis(found: rollout.Diagnosis) -> Iterator[Line]:
         yield from _finding(finding)
     problems = sum(finding.is_problem for finding in found.findings)
     hints = len(found.findings) - problems
-    what = f"{_count(found.sessions, 'session')} in {_count(found.files, 'file')}, {size(found.bytes)}: "
-    what += f"{_count(problems, 'problem')}, {_count(hints, 'hint')}" if found.findings else "nothing is wrong"
+    what = f"{count(found.sessions, 'session')} in {count(found.files, 'file')}, {size(found.bytes)}: "
+    what += f"{count(problems, 'problem')}, {count(hints, 'hint')}" if found.findings else "nothing is wrong"
     label, style = ("ok", "bold green") if found.ok else ("not well", "bold red")
     yield (f"{label:<10}", style), what
     index = found.index
-    yield ("index     ", "bold"), f"knew {index.files - index.stale:,} of {_count(index.files, 'file')}"
+    yield ("index     ", "bold"), f"held {index.files - index.stale:,} of {count(index.files, 'file')}"
 
 
 def _finding(finding: rollout.Finding) -> Iterator[Line]:
@@ -34,10 +34,6 @@ def _finding(finding: rollout.Finding) -> Iterator[Line]:
     room = f" ({size(finding.bytes)})" if finding.bytes is not None else ""
     yield (f"{label:<10}", style), f"{where}{finding.what}{room}"
     if finding.command is None:
-        yield f"{'':<10}{finding.remedy}", ""
+        yield f"{'':<10}", finding.remedy
     else:
         yield f"{'':<10}", (shlex.join(finding.command), "cyan"), (f"  {finding.remedy}", "dim")
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -8,20 +8,37 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from rollout_cli.cells import NARROW_COLUMNS, Column, Table, cut_front
 from rollout_cli.items import describe
-from rollout_cli.render import preview, remedy, size
+from rollout_cli.render import count, preview, remedy, size
 from rollout_cli.terminal import Block, Line
-from rollout_cli.times import local_time
+from rollout_cli.times import duration, local_time
 
 if TYPE_CHECKING:
     import rollout
 
 TURNS_SHOWN, TOOLS_SHOWN, MILESTONES_SHOWN = 20, 12, 5
-CHART_COLUMNS = 60
+CHART_COLUMNS, LABEL_COLUMNS = 60, 12
 _BARS = "▁▂▃▄▅▆▇█"
 _NAME_CHARS = 40
 _EXCHANGE_CHARS = 2000
-_SPANS = ((86400, "d", 3600, "h"), (3600, "h", 60, "min"), (60, "min", 1, "s"))
+_TURN_COLUMNS = (
+    Column("turn", 5, is_number=True),
+    Column("status", 11),
+    Column("took", 6, is_number=True),
+    Column("calls", 5, is_number=True, least_columns=76),
+    Column("failed", 6, is_number=True, least_columns=76),
+    Column("tokens", 7, is_number=True, least_columns=NARROW_COLUMNS),
+)
+_SPENT_COLUMNS = (
+    Column("spent", 8, is_number=True),
+    Column("input", 8, is_number=True, least_columns=80),
+    Column("cached", 8, is_number=True, least_columns=110),
+    Column("output", 8, is_number=True, least_columns=80),
+    Column("context", 8, is_number=True),
+    Column("requests", 8, is_number=True, least_columns=110),
+    Column("sessions", 8, is_number=True, least_columns=NARROW_COLUMNS),
+)
 
 
 def summary(found: rollout.Summary, columns: int | None) -> Iterator[Line]:
@@ -37,13 +54,14 @@ def summary(found: rollout.Summary, columns: int | None) -> Iterator[Line]:
     yield _fact("model", _models(found))
     stand = sum(each.turn.stands for each in found.turns)
     undone = len(found.turns) - stand
-    yield _fact("turns", f"{stand:,} stand{f', {undone:,} undone' if undone else ''}; {len(state.history):,} items")
-    yield from _tokens(found)
+    items = count(len(state.history), "item")
+    yield _fact("turns", f"{stand:,} stand{f', {undone:,} undone' if undone else ''}; {items}")
+    yield from _tokens(found, columns)
     for i, use in enumerate(found.tools[:TOOLS_SHOWN]):
         failed = f", {use.failures:,} failed" if use.failures else ""
         taken_back = f", {use.undone:,} undone" if use.undone else ""
-        times = f"{use.calls:,} call{'' if use.calls == 1 else 's'}"
-        yield _fact("tools" if not i else "", f"{preview(use.name, _NAME_CHARS)}: {times}{failed}{taken_back}")
+        told = f"{preview(use.name, _NAME_CHARS)}: {count(use.calls, 'call')}{failed}{taken_back}"
+        yield _fact("tools" if not i else "", told)
     yield from _and_more(len(found.tools) - TOOLS_SHOWN, "tools")
     yield from _milestones("compacted", found.compactions, _compaction)
     yield from _milestones("rolled back", found.rollbacks, _rollback)
@@ -55,7 +73,9 @@ def turn_table(found: rollout.Summary, columns: int | None, everything: bool) ->
     turns = found.turns if everything else found.turns[-TURNS_SHOWN:]
     if not turns:
         return
-    yield ((f"{'turn':>5}  {'status':<11}  {'took':>8}  {'calls':>5}  {'failed':>6}  {'tokens':>9}  user", "bold"),)
+    table = Table(_TURN_COLUMNS, "user", columns)
+    yield ("",)
+    yield table.heading()
     if len(turns) < len(found.turns):
         yield ((f"       {len(found.turns) - len(turns):,} older ones: --all shows them", "dim"),)
     first = len(found.turns) - len(turns)
@@ -65,11 +85,9 @@ def turn_table(found: rollout.Summary, columns: int | None, everything: bool) ->
         number += turn.stands
         shown = str(number) if turn.stands else "-"
         status = turn.status if turn.stands else "undone"
-        failed = f"{each.failures:,}" if each.failures else ""
-        row = f"{shown:>5}  {status:<11}  {span(each.duration_s):>8}  {each.calls or '':>5}  "
-        user = preview(turn.user or "", columns)
-        style = "" if turn.stands else "dim"
-        yield (row, style), (f"{failed:>6}", "red"), (f"  {short_number(each.spent.total):>9}  {user}", style)
+        counts = (_or_blank(each.calls), _or_blank(each.failures), short_number(each.spent.total))
+        cells = (shown, status, duration(each.duration_s), *counts, preview(turn.user or "", columns))
+        yield table.row(cells, "" if turn.stands else "dim", failed="red")
 
 
 def exchange(found: rollout.Summary) -> Iterator[Line | Block]:
@@ -78,38 +96,37 @@ def exchange(found: rollout.Summary) -> Iterator[Line | Block]:
         if item is not None:
             described = describe(item)
             cut = "…" if len(described.text) > _EXCHANGE_CHARS else ""
-            yield ((label, described.style or "bold"),)
+            yield ("",)
+            yield ((f"last {label} message", described.style or "bold"),)
             yield Block(described.text[:_EXCHANGE_CHARS] + cut, indent_columns=2)
 
 
 def stats(found: rollout.Stats, columns: int | None, limit: int) -> Iterator[Line]:
     """`rollout stats`: what it comes to, then a table each by day, model and project."""
     spent = found.spent
-    untold = f" ({found.without_tokens:,} say nothing of tokens)" if found.without_tokens else ""
-    yield _fact("sessions", f"{found.sessions:,}{untold}, {found.turns:,} turns, {size(found.bytes)}")
-    yield _fact("spent", f"{spent.total:,} tokens in {found.requests:,} requests")
+    yield _fact("sessions", f"{found.sessions:,}, {count(found.turns, 'turn')}, {size(found.bytes)}")
+    if found.without_tokens:
+        yield _fact("", f"{found.without_tokens:,} without token counts")
+    yield _fact("spent", f"{count(spent.total, 'token')} in {count(found.requests, 'request')}")
     yield _fact("", f"input {spent.input:,} (cached {spent.cached:,})")
     yield _fact("", f"output {spent.output:,} (reasoning {spent.reasoning:,})")
     yield _fact("in context", f"{found.context_tokens:,} tokens now")
-    drawn = chart([row.spent.total for row in found.by_day if row.key is not None])
+    drawn = chart([row.spent.total for row in found.by_day if row.key is not None], _chart_columns(columns))
     if drawn:
         yield ("by day      ", "bold"), (drawn, "cyan")
     newest = found.by_day[::-1]
     for name, rows in (("day (UTC)", newest), ("model", found.by_model), ("project", found.by_project)):
+        table = Table(_SPENT_COLUMNS, name, columns)
         if rows:
             yield ("",)
-            yield ((_row("spent", "input", "cached", "output", "context", "requests", "sessions", name), "bold"),)
+            yield table.heading()
         for row in rows[:limit]:
             counts = (row.spent.total, row.spent.input, row.spent.cached, row.spent.output, row.context_tokens)
             shown = [*map(short_number, counts), f"{row.requests:,}", f"{row.sessions:,}"]
-            key = "(not known)" if row.key is None else preview(row.key, columns)
-            yield (_row(*shown, key),)
+            key = "(not known)" if row.key is None else preview(row.key, None)
+            yield table.row([*shown, key if table.room is None else cut_front(key, table.room)])
         if len(rows) > limit:
-            yield ((_row(*[""] * 7, f"and {len(rows) - limit:,} more: --limit shows them"), "dim"),)
-
-
-def _row(*cells: str) -> str:
-    return "  ".join(f"{cell:>8}" for cell in cells[:-1]) + f"  {cells[-1]}"
+            yield ((f"          and {len(rows) - limit:,} more: --limit shows them", "dim"),)
 
 
 def chart(values: Sequence[int | None], columns: int = CHART_COLUMNS) -> str:
@@ -121,16 +138,6 @@ def chart(values: Sequence[int | None], columns: int = CHART_COLUMNS) -> str:
         return ""
     tops = [max(group, default=0) for group in groups]
     return "".join(_BARS[(len(_BARS) - 1) * top // greatest] if top else " " for top in tops)
-
-
-def span(seconds: float | None) -> str:
-    """A length of time as people write it: `1h 05min`, `12.3s`."""
-    if seconds is None:
-        return ""
-    for large, unit, small, lesser in _SPANS:
-        if seconds >= large:
-            return f"{int(seconds // large)}{unit} {int(seconds % large // small):02}{lesser}"
-    return f"{seconds:.1f}s"
 
 
 def short_number(number: int) -> str:
@@ -147,7 +154,10 @@ def _fact(name: str, value: str, style: str = "") -> Line:
 
 def _time(begin: object, end: str | None) -> str:
     from_ = local_time(begin) if isinstance(begin, str) else "(unknown)"
-    return from_ if end is None else f"{from_} to {local_time(end)}"
+    if end is None:
+        return from_
+    day, _, time = local_time(end).partition(" ")
+    return f"{from_} to {time}" if time and from_.startswith(day) else f"{from_} to {local_time(end)}"
 
 
 def _models(found: rollout.Summary) -> str:
@@ -159,7 +169,7 @@ def _models(found: rollout.Summary) -> str:
     return (f"{left_out:,} changes, " if left_out else "") + ", then ".join(names)
 
 
-def _tokens(found: rollout.Summary) -> Iterator[Line]:
+def _tokens(found: rollout.Summary, columns: int | None) -> Iterator[Line]:
     spent = found.spent
     if not spent.total and found.context_tokens is None:
         yield _fact("tokens", "(not recorded)")
@@ -173,10 +183,10 @@ def _tokens(found: rollout.Summary) -> Iterator[Line]:
         yield _fact("context", f"{found.context_tokens:,} tokens{share}")
     else:
         yield _fact("context", "not measured since it was compacted" if found.compactions else "(not recorded)")
-    drawn = chart([each.context_tokens for each in found.turns])
+    drawn = chart([each.context_tokens for each in found.turns], _chart_columns(columns))
     if drawn:
         greatest = max(each.context_tokens or 0 for each in found.turns)
-        yield (("growth", "bold"), "      ", (drawn, "cyan"), f"  context by turn, at most {greatest:,}")
+        yield (("growth      ", "bold"), (drawn, "cyan"), f"  context by turn, at most {greatest:,}")
 
 
 def _milestones(name: str, found: Sequence[rollout.Milestone], tell: object) -> Iterator[Line]:
@@ -187,12 +197,12 @@ def _milestones(name: str, found: Sequence[rollout.Milestone], tell: object) -> 
 
 
 def _compaction(each: rollout.Milestone) -> str:
-    to = "a text" if each.number is None else f"{each.number:,} item{'' if each.number == 1 else 's'}"
+    to = "a text" if each.number is None else count(each.number, "item")
     return f"{_place(each)}: to {to}"
 
 
 def _rollback(each: rollout.Milestone) -> str:
-    return f"{_place(each)}: {each.number:,} turn{'' if each.number == 1 else 's'}"
+    return f"{_place(each)}: {count(each.number or 0, 'turn')}"
 
 
 def _place(each: rollout.Milestone) -> str:
@@ -203,12 +213,19 @@ def _damage(found: rollout.Summary) -> Iterator[Line]:
     if not found.damaged_lines:
         yield _fact("damage", "none")
         return
-    count = f"{found.damaged_lines:,} line{'' if found.damaged_lines == 1 else 's'}"
-    yield _fact("damage", f"{count}; rollout verify lists all damage", "red")
+    yield _fact("damage", f"{count(found.damaged_lines, 'line')}; rollout verify lists all damage", "red")
     for met in found.state.damage[:1]:
         yield _fact("", f"{met.reason}; {remedy(met)}")
 
 
-def _and_more(count: int, what: str) -> Iterator[Line]:
-    if count > 0:
-        yield _fact("", f"and {count:,} {what} more; --json has all")
+def _and_more(number: int, what: str) -> Iterator[Line]:
+    if number > 0:
+        yield _fact("", f"and {number:,} {what} more; --json has all")
+
+
+def _or_blank(number: int) -> str:
+    return f"{number:,}" if number else ""
+
+
+def _chart_columns(columns: int | None) -> int:
+    return CHART_COLUMNS if columns is None else min(CHART_COLUMNS, max(columns - LABEL_COLUMNS, 1))

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rollout_cli.render import preview, size
+from rollout_cli.cells import NARROW_COLUMNS, Column, Table, cut, cut_front, width
+from rollout_cli.render import count, preview, size
 from rollout_cli.terminal import Line, Span
 from rollout_cli.times import local_time, recent_time
 
@@ -15,14 +16,12 @@ if TYPE_CHECKING:
     import rollout
     from rollout_cli.homes import Deed
 
-CWD_CHARS, BRANCH_CHARS = 24, 16
+CWD_COLUMNS, BRANCH_COLUMNS = 24, 16
 """How much of them a terminal's line shows."""
 _WIDE, _WIDEST = 110, 150
 """From as many columns on a line shows the working directory, and the branch too."""
-_HIT_COLUMNS = 46
-"""What stands before the snippet of a hit."""
+_LEAST_COLUMNS = {"turns": 70, "msgs": 80, "size": 80, "marks": NARROW_COLUMNS}
 _GAPS = re.compile(r"[ \t\n\r]+")
-_FATES = {"replaced": "compacted away", "rolled_back": "rolled back"}
 _FATE_STYLES = {"visible": "green"}
 
 
@@ -43,17 +42,19 @@ def listing(
         )
         for row in rows
     ]
-    heading = ("id", sort, "turns", "msgs", "size", "", "cwd", "branch")
-    shown = [i for i, name in enumerate(heading) if i < 5 or any(cells[i] for cells in table)]
-    widths = [max(len(cells[i]) for cells in (heading, *table)) for i in range(len(heading))]
-
-    def line(cells: Sequence[str]) -> str:
-        return "  ".join(f"{cells[i]:{'>' if i in {2, 3, 4} else '<'}{widths[i]}}" for i in shown)
-
-    if table:
-        yield ((f"{line(heading)}  name or first message", "bold"),)
+    if not table:
+        return
+    heading = ("id", sort, "turns", "msgs", "size", "marks", "cwd", "branch")
+    parts = [
+        Column(name, max(width(cells[i]) for cells in (heading, *table)), 2 <= i < 5, _LEAST_COLUMNS.get(name, 0))
+        for i, name in enumerate(heading)
+        if i < 5 or any(cells[i] for cells in table)
+    ]
+    shown = [heading.index(part.name) for part in parts]
+    layout = Table(tuple(parts), "name or first message", columns)
+    yield layout.heading()
     for row, cells in zip(rows, table, strict=True):
-        yield f"{line(cells)}  ", title(row, columns)
+        yield (*layout.row([*(cells[i] for i in shown), ""]), title(row, columns))
 
 
 def title(row: rollout.Row, columns: int | None) -> Span:
@@ -90,10 +91,14 @@ def hits(hits: Iterable[rollout.Hit], columns: int | None, short_ids: Mapping[st
             (short_ids.get(thread, thread), "bold"),
             f"  {when(first.timestamp)}  {preview(first.name or '', columns)}",
         )
+        is_narrow = columns is not None and columns < NARROW_COLUMNS
+        fate_columns = (Column("kind", 11, least_columns=76), Column("fate", 11))
+        table = Table((Column("line", 6 if is_narrow else 13), *fate_columns), "text", columns)
         for hit in found:
-            fate = _FATES.get(hit.status, hit.status)
-            where = f"  line {hit.line:>6}  {hit.kind:<11}  "
-            yield where, (f"{fate:<14}", _FATE_STYLES.get(hit.status, "yellow")), "  ", *_snippet(hit, columns)
+            line = f"{'' if is_narrow else '  line '}{hit.line:>6}"
+            cells = (line, hit.kind, hit.status.replace("_", " "), "")
+            fate = _FATE_STYLES.get(hit.status, "yellow")
+            yield (*table.row(cells, fate=fate), *_snippet(hit, table.room))
 
 
 def tree(
@@ -101,17 +106,18 @@ def tree(
 ) -> Iterator[Line]:
     """`rollout tree`: a session a line, below the one that it comes from."""
     when = local_time if columns is None else recent_time
+    is_narrow = columns is not None and columns < NARROW_COLUMNS
     branches = _branches([depth for depth, _, _ in nodes])
     for (_, _, node), branch in zip(nodes, branches, strict=True):
         row = node.row
         words = [*([] if node.relation == "root" else [node.relation]), *_beside(row, node.relation)]
         note = f"  ({node.note})" if node.note else ""
-        turns = f"  {row.turns:,} turn{'' if row.turns == 1 else 's'}"
+        facts = "" if is_narrow else f"{when(row.created)}  {count(row.turns, 'turn')}  "
         ident = (short_ids.get(row.id, row.id), "bold")
         yield (
             branch,
             ident,
-            f"  {when(row.created)}{turns}  ",
+            f"  {facts}",
             (", ".join(words), "yellow"),
             ("  " if words else ""),
             title(row, columns),
@@ -142,7 +148,7 @@ def index(status: rollout.IndexStatus) -> Iterator[Line]:
     if status.stale:
         yield (
             ("stale    ", "bold yellow"),
-            f"{status.stale:,} file{'' if status.stale == 1 else 's'}, {size(status.stale_bytes)} to be read",
+            f"{count(status.stale, 'file')}, {size(status.stale_bytes)} to be read",
         )
     else:
         yield ("stale    ", "bold green"), "none"
@@ -171,17 +177,18 @@ def _place_of_work(row: rollout.Row, columns: int | None) -> tuple[str, str]:
         return preview(cwd, columns), preview(branch, columns)
     home = str(Path.home())
     cwd = f"~{cwd.removeprefix(home)}" if cwd == home or cwd.startswith(f"{home}/") else cwd
-    cwd = cwd if len(cwd) <= CWD_CHARS else f"…{cwd[1 - CWD_CHARS :]}"
-    branch = branch if len(branch) <= BRANCH_CHARS else f"{branch[: BRANCH_CHARS - 1]}…"
-    return cwd if columns >= _WIDE else "", branch if columns >= _WIDEST else ""
+    shown = cut_front(cwd, CWD_COLUMNS) if columns >= _WIDE else ""
+    return shown, cut(branch, BRANCH_COLUMNS) if columns >= _WIDEST else ""
 
 
 def _snippet(hit: rollout.Hit, columns: int | None) -> Iterator[Span]:
-    """The text around a hit on one line, the matches marked."""
+    """The text around a hit on one line that has so much room, the matches marked."""
     begin = 0
-    before = 0 if columns is None else max(columns - _HIT_COLUMNS, 0) // 3
+    before = 0 if columns is None else columns // 3
     if columns is not None and hit.matches and hit.matches[0][0] > before:
-        begin = hit.matches[0][0] - before
+        first = hit.matches[0][0]
+        begin = first - before
+        begin = hit.snippet.find(" ", begin, first) + 1 or begin
         yield "…"
     for start, end in hit.matches:
         yield _GAPS.sub(" ", hit.snippet[begin:start])

@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rollout_cli.cells import NARROW_COLUMNS, Column, Table
 from rollout_cli.items import STYLES, describe
-from rollout_cli.render import preview
+from rollout_cli.render import count, preview, short_id
 from rollout_cli.terminal import Line
 
 if TYPE_CHECKING:
     import rollout
 
+_WIDE_COLUMNS = 76
 _STYLES = {"visible": "green", "damaged": "red", "event": "dim", "metadata": "dim", "blank": "dim"}
-_SAID = ("message", "text", "reason", "last_agent_message", "num_turns", "num_items", "model", "turn_id", "cwd")
+_SAID = ("message", "text", "reason", "last_agent_message", "model", "cwd")
 """What tells most of a record that is no item, the first that is there."""
 
 
@@ -22,20 +24,24 @@ def told(told: rollout.Tailed, columns: int | None) -> Line:
     record = told.record
     if record is None:
         return (f"{told.happened:>6}  ", "bold yellow"), (told.what or "", "yellow")
-    label, text = _said(record)
+    label, text = _said(record, columns)
     status = told.status or ""
-    return (
-        f"{record.line:>6}  {_clock(record):<8}  ",
-        (f"{status.replace('_', ' '):<11}  ", _STYLES.get(status, "yellow")),
-        (f"{preview(label, 20):<20}  ", STYLES.get(label, "")),
-        preview(text, columns),
+    is_narrow = columns is not None and columns < NARROW_COLUMNS
+    parts = (
+        Column("line", 4 if is_narrow else 6, is_number=True),
+        Column("time", 8, least_columns=_WIDE_COLUMNS),
+        Column("status", 11),
+        Column("kind", 20 if columns is None or columns >= _WIDE_COLUMNS else 10),
     )
+    table = Table(parts, "text", columns)
+    cells = (str(record.line), _clock(record), status.replace("_", " "), preview(label, 20), preview(text, columns))
+    return table.row(cells, status=_STYLES.get(status, "yellow"), kind=STYLES.get(label, ""))
 
 
-def _said(record: rollout.Record) -> tuple[str, str]:
+def _said(record: rollout.Record, columns: int | None) -> tuple[str, str]:
     payload: Any = record.payload
     if record.is_damaged:
-        return "damaged", record.reason or ""
+        return "", record.reason or ""
     if not isinstance(payload, Mapping):
         return record.kind or record.type, ""
     if record.type == "response_item":
@@ -43,8 +49,19 @@ def _said(record: rollout.Record) -> tuple[str, str]:
         return described.label, described.text
     if record.kind == "token_count":
         return record.kind, _tokens(payload)
-    words = next((payload[key] for key in _SAID if isinstance(payload.get(key), str | int)), "")
-    return record.kind or record.type, str(words)
+    words = next((payload[key] for key in _SAID if payload.get(key) and isinstance(payload[key], str)), None)
+    return record.kind or record.type, _counted(payload, columns) if words is None else words
+
+
+def _counted(payload: Mapping[str, Any], columns: int | None) -> str:
+    """What it takes back, or the turn that it is of."""
+    for key, noun in (("num_turns", "turn"), ("num_items", "item")):
+        if isinstance(payload.get(key), int):
+            return count(payload[key], noun)
+    items, turn = payload.get("replacement_history"), payload.get("turn_id")
+    if isinstance(items, list):
+        return f"to {count(len(items), 'item')}"
+    return short_id(turn, columns) if isinstance(turn, str) else ""
 
 
 def _tokens(payload: Mapping[str, Any]) -> str:

@@ -1,8 +1,8 @@
 """The only place that prints, to a terminal, a pipe or a file.
 
 Every text passes `printable`, every JSON byte `printable_json`, and none of it is ever read as markup.
-A terminal gets colour (unless NO_COLOR) and lines cut to its width, 80 to 200 columns; a pipe gets neither. Rich is
-imported for a terminal only.
+A terminal gets colour (unless NO_COLOR) and lines that fit its width, at least 20 columns and at most 200; a pipe gets
+neither. Rich is imported for a terminal only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-NARROWEST_COLUMNS, WIDEST_COLUMNS = 80, 200
+NARROWEST_COLUMNS, WIDEST_COLUMNS = 20, 200
 LONG_WORK_BYTES, LONG_WORK_S = 50 * 1024 * 1024, 0.5
 """Reading so many bytes shows a progress bar, and work that is counted otherwise and takes so long."""
 
@@ -66,13 +66,18 @@ class Output:
         self._made_console: Console | None = None
 
     def print(self, rows: Iterable[Line | Block], *, cut: bool = True) -> None:
-        """Print each row as it comes. On a terminal a line that is too long for it is cut, or else goes on below."""
+        """Print each row as it comes. On a terminal a line that is too long for it is cut, or else goes on below.
+
+        It goes on behind its label: the first span, if that ends in a space and takes no more than half of the line.
+        """
         for row in rows:
             if isinstance(row, Block):
                 for line in printable(row.text, lines=True).split("\n"):
-                    self._write((line, row.style), indent=" " * row.indent_columns)
+                    self._write_wrapped((" " * row.indent_columns, (line, row.style)))
+            elif cut:
+                self._write(row)
             else:
-                self._write(*row, indent=None if cut else "")
+                self._write_wrapped(row)
 
     def print_json(self, pieces: Iterable[bytes]) -> None:
         """Print pieces of UTF-8 JSON, each of whole tokens, one behind the other, and a line end."""
@@ -95,19 +100,31 @@ class Output:
             self._file.buffer.flush()
         return size
 
-    def _write(self, *spans: Span, indent: str | None = None) -> None:
-        """One line; with `indent` it goes on in the next one where the terminal ends, without it is cut there."""
+    def _write(self, line: Line) -> None:
+        """One line, cut where the terminal ends."""
         with _writing():
             if self.columns is None:
-                shown = "".join(printable(span if isinstance(span, str) else span[0]) for span in spans)
-                self._file.write(f"{indent or ''}{shown}".rstrip() + "\n")
+                self._file.write("".join(printable(_text(span)) for span in line).rstrip() + "\n")
                 return
-            text = _styled(spans)
+            text = _styled(line)
             text.rstrip()
-            if indent is None:
-                text.truncate(self.columns, overflow="ellipsis")
-            for part in text.wrap(self._console, self.columns - len(indent)) if indent is not None else [text]:
-                self._console.print(indent or "", part, sep="", soft_wrap=True)
+            text.truncate(self.columns, overflow="ellipsis")
+            self._console.print(text, soft_wrap=True)
+
+    def _write_wrapped(self, line: Line) -> None:
+        """One line that goes on in the next one where the terminal ends, indented as far as its label is wide."""
+        if self.columns is None:
+            self._write(line)
+            return
+        with _writing():
+            label = _styled(line[:1])
+            is_label = len(line) > 1 and label.plain.endswith(" ") and label.cell_len <= self.columns // 2
+            before, text = (label, _styled(line[1:])) if is_label else (_styled(()), _styled(line))
+            for part in text.wrap(self._console, self.columns - before.cell_len):
+                shown = before + part
+                shown.rstrip()
+                self._console.print(shown, soft_wrap=True)
+                before = _styled((" " * before.cell_len,))
 
     @property
     def _console(self) -> Console:
@@ -197,9 +214,13 @@ def _styled(line: Iterable[Span]) -> Text:
 
     text = Text()
     for span in line:
-        content, style = (span, "") if isinstance(span, str) else span
-        text.append(printable(content), style or None)
+        style = "" if isinstance(span, str) else span[1]
+        text.append(printable(_text(span)), style or None)
     return text
+
+
+def _text(span: Span) -> str:
+    return span if isinstance(span, str) else span[0]
 
 
 @contextlib.contextmanager

@@ -9,10 +9,12 @@ _RECENT_SECONDS = 7 * 86400
 _AGES = ((86400, "d"), (3600, "h"), (60, "min"))
 
 
-def local_time(text: str | None) -> str:
-    """A recorded ISO time as `2026-03-20 10:00`; what is none is shown as it is."""
+def local_time(text: str | None, *, seconds: bool = False) -> str:
+    """A recorded ISO time as `2026-03-20 10:00`, or `10:00:00` with `seconds`; what is none is shown as it is."""
     moment = _parse(text)
-    return (text or "")[:16] if moment is None else f"{moment.astimezone():%Y-%m-%d %H:%M}"
+    if moment is None:
+        return (text or "")[: 19 if seconds else 16]
+    return f"{moment.astimezone():{'%Y-%m-%d %H:%M:%S' if seconds else '%Y-%m-%d %H:%M'}}"
 
 
 def recent_time(text: str | None, now: float | None = None) -> str:
@@ -31,6 +33,30 @@ def clock_time(text: str | None) -> str:
     """The time of day of a recorded ISO time, `10:00:00`; nothing for what is none."""
     moment = _parse(text)
     return "" if moment is None else f"{moment.astimezone():%H:%M:%S}"
+
+
+def duration(seconds: float | None) -> str:
+    """At most six characters: `0.1s`, `12s`, `3m05s`, `2h10m`, `9d`; nothing for None."""
+    if seconds is None:
+        return ""
+    if seconds < 10:
+        return f"{seconds:.1f}s"
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}m{whole % 60:02}s"
+    return f"{whole // 3600}h{whole // 60 % 60:02}m" if whole < 86400 else f"{whole // 86400}d"
+
+
+def seconds_between(before: str | None, after: str | None) -> float | None:
+    """What passed between two recorded times; None where one is not there, or they go backwards."""
+    try:
+        moments = [datetime.datetime.fromisoformat(text or "") for text in (before, after)]
+        passed = (moments[1] - moments[0]).total_seconds()
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return passed if passed >= 0 else None
 
 
 def _parse(text: str | None) -> datetime.datetime | None:

@@ -43,17 +43,19 @@ class _Terminal(io.TextIOWrapper):
         return True
 
 
-def run_on_terminal(columns: int, *args: str | Path, answer: str = "", term: str = "dumb") -> Ran:
+def run_on_terminal(columns: int, *args: str | Path, answer: str = "", term: str = "dumb", colour: bool = False) -> Ran:
     """Run one command line here as if on a terminal of that width and kind; `answer` is what is typed."""
     out, err = (_Terminal(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     typed = _Terminal(io.BytesIO(answer.encode()), encoding="utf-8")
     size = os.terminal_size((columns, 24))
-    environment = {"TERM": term, "NO_COLOR": "1"}
+    environment = {"TERM": term, "COLORTERM": "", "NO_COLOR": "1"}
     with (
         mock.patch.multiple(sys, stdout=out, stderr=err, stdin=typed),
         mock.patch("shutil.get_terminal_size", return_value=size),
         mock.patch.dict(os.environ, environment),
     ):
+        if colour:
+            del os.environ["NO_COLOR"]
         code = run_program([str(arg) for arg in args])
     return Ran(code, _sent(out), _sent(err))
 

@@ -7,6 +7,7 @@ import pty
 import re
 import select
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -78,8 +79,8 @@ def test_ids_are_those_of_the_home_that_the_line_names(
     monkeypatch: pytest.MonkeyPatch, home: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     empty = str(tmp_path_factory.mktemp("empty"))
-    for words in (["--home", empty], [f"--home={empty}"], ["--home", "=", empty]):
-        assert complete(monkeypatch, "history", *words, "") == []
+    for words, shell in ((["--home", empty], "zsh"), ([f"--home={empty}"], "fish"), (["--home", "=", empty], "bash")):
+        assert complete(monkeypatch, "history", *words, "", shell=shell) == []
     assert len(complete(monkeypatch, "history", "--home", str(home), "-n", "3", "")) == 2
 
 
@@ -118,15 +119,24 @@ def test_the_script_is_printed_for_the_shell_that_is_named_or_used(monkeypatch: 
 
 
 @pytest.fixture
-def bash(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, str]]:
-    """A file that sets up bash, and an environment in which it finds the program."""
+def shells(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str]]:
+    """A folder with the function for each shell, and an environment in which it finds the program.
+
+    The program completes, and does nothing else: it tells its arguments, each in brackets.
+    """
     folder = tmp_path_factory.mktemp("bin")
     program = folder / "rollout"
-    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m rollout_cli "$@"\n')
+    completes = f'exec {shlex.quote(sys.executable)} -m rollout_cli "$@"'
+    program.write_text(f'#!/bin/sh\n[ -n "$_ROLLOUT_COMPLETE" ] && {completes}\nprintf "[%s]" "$@"\n')
     program.chmod(0o755)
-    setup = folder / "setup"
-    setup.write_text(SCRIPTS["bash"])
-    return str(setup), environment(PATH=f"{folder}:{os.environ['PATH']}")
+    for shell, script in SCRIPTS.items():
+        (folder / shell).write_text(script)
+    return folder, environment(PATH=f"{folder}:{os.environ['PATH']}", HISTFILE="/dev/null")
+
+
+def needs(shell: str) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"{shell} is not installed here")
 
 
 @pytest.mark.parametrize(
@@ -140,33 +150,63 @@ def bash(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[str, str]]
     ids=" ".join,
 )
 def test_bash_gets_what_is_left_to_choose_from(
-    words: list[str], replies: list[str], home: Path, bash: tuple[str, dict[str, str]]
+    words: list[str], replies: list[str], home: Path, shells: tuple[Path, dict[str, str]]
 ) -> None:
     line = " ".join(map(shlex.quote, words))
     asked = f"COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _rollout_completion rollout"
     done = subprocess.run(
-        ["bash", "--norc", "-c", f'source {bash[0]}; {asked}; printf "%s\\n" "${{COMPREPLY[@]}}"'],
-        capture_output=True, env=bash[1] | {"ROLLOUT_HOME": str(home)}, timeout=60, check=True,
+        ["bash", "--norc", "-c", f'source {shells[0]}/bash; {asked}; printf "%s\\n" "${{COMPREPLY[@]}}"'],
+        capture_output=True, env=shells[1] | {"ROLLOUT_HOME": str(home)}, timeout=60, check=True,
     )  # fmt: skip
     assert (done.stdout.decode().strip("\n").splitlines(), done.stderr) == (replies, b"")
 
 
-def test_bash_puts_an_id_into_the_line_that_is_being_typed(home: Path, bash: tuple[str, dict[str, str]]) -> None:
+@pytest.mark.parametrize(
+    ("shell", "options", "setup", "line"),
+    [
+        ("bash", ["--norc", "--noprofile"], "", "diff -1@ab-1"),
+        ("zsh", ["-f"], "autoload -U compinit; compinit -C -D;", "turns -1 --at=ab-2"),
+    ],
+    ids=["bash", "zsh"],
+)
+def test_a_shell_puts_ids_and_turns_into_the_lines_that_are_being_typed(
+    shell: str, options: list[str], setup: str, line: str, turns: list[str], home: Path,
+    shells: tuple[Path, dict[str, str]],
+) -> None:  # fmt: skip
+    needs(shell)
     ours, theirs = pty.openpty()
-    variables = bash[1] | {"ROLLOUT_HOME": str(home), "TERM": "dumb", "PS1": "> ", "HISTFILE": "/dev/null"}
+    typed = [f"{setup} source {shells[0]}/{shell}", f"rollout history {FIRST[:8]}\t", f"rollout {line}\t"]
+    wanted = [f"[history][{FIRST}]", "".join(f"[{word}]" for word in line.split())]
     with subprocess.Popen(
-        ["bash", "--norc", "--noprofile", "-i"], stdin=theirs, stdout=theirs, stderr=theirs, env=variables,
-        start_new_session=True,
-    ) as shell:  # fmt: skip
+        [shell, *options, "-i"], stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True,
+        env=shells[1] | {"ROLLOUT_HOME": str(home), "TERM": "dumb", "PS1": "> "},
+    ) as running:  # fmt: skip
         os.close(theirs)
-        os.write(ours, f"source {bash[0]}\nrollout history {FIRST[:8]}\t".encode())
-        sent, until = b"", time.monotonic() + 60
-        while FIRST.encode() not in sent and time.monotonic() < until:
+        os.write(ours, "".join(f"{each}\n" for each in typed).encode())
+        sent, until = "", time.monotonic() + 60
+        while not all(each in sent for each in wanted) and time.monotonic() < until:
             if select.select([ours], [], [], 1)[0]:
-                sent += os.read(ours, 65536)
-        shell.kill()
+                sent += os.read(ours, 65536).decode()
+        running.kill()
         os.close(ours)
-    assert FIRST.encode() in sent
+    assert all(each in sent for each in wanted), sent
+
+
+def test_fish_gets_values_and_what_they_mean_and_files_where_there_are_none(
+    turns: list[str], home: Path, shells: tuple[Path, dict[str, str]]
+) -> None:
+    needs("fish")
+    lines = {
+        "rollout turns -1 --at=": ["--at=ab-2\tsecond", "--at=ab-1\tfirst"],
+        f"rollout history {home}/session_i": [f"{home}/session_index.jsonl"],
+    }
+    asked = "; ".join(f"complete -C {shlex.quote(line)}; echo ." for line in lines)
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", f"source {shells[0]}/fish; {asked}"],
+        capture_output=True, env=shells[1] | {"ROLLOUT_HOME": str(home)}, timeout=60, check=True,
+    )  # fmt: skip
+    told = [each.split("\n") for each in done.stdout.decode().replace("\n.\n", "\n\0").split("\0")]
+    assert [[row for row in rows if row] for rows in told[:-1]] == list(lines.values())
 
 
 @pytest.fixture
@@ -186,24 +226,26 @@ def test_turns_are_completed_newest_first_behind_the_option_for_a_moment(
 
 
 @pytest.mark.parametrize(
-    ("words", "typed"),
+    ("shell", "words", "typed"),
     [
-        (["-1@"], "-1@"),
-        (["-1@ab"], "-1@"),
-        (["-2", f"{thread_id(3)}@ab-"], f"{thread_id(3)}@"),
-        (["-1", "@a"], "@"),
-        (["-1@ab-1", "@"], ""),  # as bash has it, where no word stands ahead of the cursor
-        (["-1", "@"], ""),
-        (["-1", "@", "ab"], ""),
-        (["-1", "@", "ab-1", "@", "ab"], ""),
-        (["-2", "-1", "@", "ab"], ""),
+        ("zsh", ["-1@"], "-1@"),
+        ("zsh", ["-1@ab"], "-1@"),
+        ("zsh", ["-2", f"{thread_id(3)}@ab-"], f"{thread_id(3)}@"),
+        ("fish", ["-1", "@a"], "@"),
+        ("fish", ["-1", "@"], "@"),
+        ("bash", ["-1@ab"], "-1@"),  # where its user has told it not to
+        ("bash", ["-1@ab-1", "@"], "@"),
+        ("bash", ["-1", "@"], "@"),
+        ("bash", ["-1", "@", "ab"], "@"),
+        ("bash", ["-1", "@", "ab-1", "@", "ab"], "@"),
+        ("bash", ["-2", "-1", "@", "ab"], "@"),
     ],
-    ids=" ".join,
+    ids=str,
 )
 def test_turns_are_completed_behind_an_at_sign_whether_or_not_a_shell_takes_words_apart_there(
-    monkeypatch: pytest.MonkeyPatch, turns: list[str], words: list[str], typed: str
+    monkeypatch: pytest.MonkeyPatch, turns: list[str], shell: str, words: list[str], typed: str
 ) -> None:
-    assert values(complete(monkeypatch, "diff", *words)) == [typed + each for each in turns]
+    assert values(complete(monkeypatch, "diff", *words, shell=shell)) == [typed + each for each in turns]
 
 
 def test_a_comparison_is_completed_with_sessions_and_options_as_other_commands_are(

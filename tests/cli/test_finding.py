@@ -257,7 +257,7 @@ def test_search_tells_of_what_was_compacted_away(tmp_path: Path) -> None:
         turn("t", user("the needle"), assistant("ok")),
         log(compacted([user_item("s")])),
     )
-    assert "compacted away" in run("search", "needle", "--home", tmp_path).out
+    assert "user         replaced     the needle" in run("search", "needle", "--home", tmp_path).out
 
 
 def test_search_looks_into_forks_and_subagents_unless_told_not_to(home: Path) -> None:

@@ -39,7 +39,7 @@ def test_each_problem_is_told_with_the_command_that_helps(home: Path) -> None:
         f"problem   {thread_id(DAMAGED)}: damaged line 2",
         f"          rollout repair --apply {thread_id(DAMAGED)}  moves the damaged bytes to a file beside",
         f"not well  5 sessions in 5 files, {home_size(home)}: 2 problems, 0 hints",
-        "index     knew 0 of 5 files",
+        "index     held 0 of 5 files",
     ]
 
 

@@ -10,7 +10,7 @@ import pytest
 from rollout import Store
 from tests.builders import assistant, line, log, session_meta, user
 from tests.cli import file_of, run, thread_id, turn, write_session
-from tests.cli.homes import DAMAGED, EMPTY, PLAIN, mixed_home
+from tests.cli.homes import DAMAGED, EMPTY, PLAIN, mixed_home, run_on_terminal
 
 USAGE = ["path", "text_bytes", "disk_bytes", "sealed", "causes", "would_free_bytes", "files", "trouble"]
 STEP = ["path", "action", "before_bytes", "after_bytes", "what", "done", "reason"]
@@ -32,6 +32,9 @@ def test_du_tells_bytes_by_cause_in_sum_and_of_each(home: Path) -> None:
     assert rows[-1].endswith("given back by sealing, about")
     each = run("du", "--each").out
     assert all(str(path) in each for path in home.rglob("rollout-2*"))
+    narrow = run_on_terminal(60, "du", "--each").out
+    assert max(map(len, narrow.splitlines())) <= 60
+    assert all(path.name[-40:] in narrow for path in home.rglob("rollout-2*"))
     document = run("du", "--json").json
     assert list(document) == ["total", "files"]
     assert [list(usage) for usage in (document["total"], *document["files"])] == [USAGE] * 6

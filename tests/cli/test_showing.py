@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
-from rollout_cli.render_show import chart, short_number, span
+from rollout_cli.render_show import chart, short_number
 
 from tests import builders as b
 from tests.cli import run, thread_id, turn, write, write_session
@@ -76,7 +76,8 @@ def test_show_lists_the_turns_with_what_each_did_and_the_last_exchange(session: 
         ["-", "undone", "0.0s", "200", "no,", "break"],
         ["2", "completed", "0.0s", "50", *WIDE.split()[:2]],
     ]
-    assert rows[first + 4 :] == ["user", f"  {WIDE}", "assistant", "  an answer", "  of two lines"]
+    said = ["", "last user message", f"  {WIDE}", "", "last assistant message", "  an answer", "  of two lines"]
+    assert rows[first + 4 :] == said
 
 
 def test_show_draws_how_the_context_grew_by_turn(session: Path) -> None:
@@ -156,7 +157,8 @@ def test_stats_tells_what_was_spent_and_what_is_in_context(tmp_path: Path) -> No
     ran = run("stats", "--home", tmp_path)
     assert (ran.code, ran.err) == (0, "")
     told = facts(ran.out)
-    assert told["sessions"].startswith("3 (1 say nothing of tokens), 3 turns")
+    assert told["sessions"].startswith("3, 3 turns")
+    assert "            1 without token counts" in ran.out.splitlines()
     assert told["spent"] == "1,540 tokens in 2 requests"
     assert told["in context"] == "1,540 tokens now"
     rows = [row.split() for row in ran.out.splitlines()]
@@ -188,10 +190,7 @@ def test_a_chart_has_a_bar_a_value_and_fits_where_there_are_more() -> None:
     assert chart([0] * 99 + [5], 10) == " " * 9 + "\u2588"
 
 
-def test_times_and_counts_are_written_as_people_write_them() -> None:
-    assert [span(each) for each in (None, 0.04, 59.9, 65, 3700, 90000)] == [
-        *["", "0.0s", "59.9s", "1min 05s", "1h 01min", "1d 01h"],
-    ]
+def test_counts_are_written_as_people_write_them() -> None:
     assert [short_number(each) for each in (0, 999, 1500, 2_000_000, 3 * 10**9)] == [
         "",
         "999",

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from rollout_cli.times import local_time
 
 from tests.builders import (
     THREAD,
@@ -213,7 +214,7 @@ def test_history_puts_every_kind_of_item_in_words(tmp_path: Path, recorded: dict
 
 def test_turns_lists_the_standing_ones_and_all_marks_the_undone(short: Path) -> None:
     rows = [row.split() for row in run("turns", short).out.splitlines()]
-    assert rows[0] == ["#", "id", "status", "started", "ended", "items", "user"]
+    assert rows[0] == ["#", "id", "status", "started", "took", "items", "user"]
     assert [(row[0], row[1], row[2]) for row in rows[1:]] == [("1", "t1", "completed"), ("2", "t3", "completed")]
     assert rows[2][-2:] == ["second", "question"]
     rows = [row.split() for row in run("turns", short, "--all").out.splitlines()]
@@ -253,11 +254,12 @@ def test_turns_names_an_interrupted_turn_and_its_time(tmp_path: Path) -> None:
     start = line("event_msg", {"type": "task_started", "turn_id": "t9"}, timestamp="2026-03-20T10:00:07.500Z")
     path = write(tmp_path, log(session_meta(), start, user("q")))
     row = run("turns", path).out.splitlines()[1].split()
-    assert row[:4] == ["1", "t9", "interrupted", "2026-03-20T10:00:07"]
+    assert row[:5] == ["1", "t9", "interrupted", *local_time("2026-03-20T10:00:07.500Z").split()]
 
 
 def test_explain_tells_what_became_of_each_line_and_by_whom(short: Path) -> None:
-    rows = run("explain", short).out.splitlines()
+    heading, *rows = run("explain", short).out.splitlines()
+    assert heading.split() == ["line", "byte", "kind", "turn", "fate"]
     assert len(rows) == short.read_bytes().count(b"\n")
     marker = 1 + next(i for i, each in enumerate(short.read_bytes().split(b"\n")) if b"thread_rolled_back" in each)
     broke = next(row for row in rows if row.split()[0] == str(marker - 3))
@@ -267,8 +269,8 @@ def test_explain_tells_what_became_of_each_line_and_by_whom(short: Path) -> None
 
 
 def test_explain_tells_of_a_compaction_and_of_damage(broken: Path) -> None:
-    rows = {int(row.split()[0]): row for row in run("explain", broken).out.splitlines()}
-    assert rows[4].endswith("replaced by the compaction in line 7")
+    rows = {int(row.split()[0]): row for row in run("explain", broken).out.splitlines()[1:]}
+    assert rows[4].endswith("replaced by line 7")
     assert "damaged: " in rows[6]
 
 

@@ -28,7 +28,10 @@ def sessions(
     current: Current = None,
     session_id: options.SessionId = None,
 ) -> int:
-    """List the other sessions, for an agent that is in one itself."""
+    """List the other sessions, for an agent that is in one itself.
+
+    Example: rollout sessions --json
+    """
     from rollout_cli import documents_store, render_store
 
     store, out = open_store(home), Output()
@@ -51,7 +54,7 @@ def read(
 ) -> int:
     """Print what was said in another session.
 
-    The newest messages that fit, each whole.
+    The newest messages that fit, each whole. Example: rollout read -1
     """
     from rollout_cli import documents_store
 
@@ -75,7 +78,7 @@ def _printed_bytes(text: str) -> int:
 def mcp(home: Home = None, current: Current = None) -> int:
     """Serve both to an agent, as an MCP server.
 
-    On standard input and output; it only reads.
+    On standard input and output; it only reads. Example: rollout mcp --home ~/.codex
     """
     from rollout.integrations import mcp as server
 

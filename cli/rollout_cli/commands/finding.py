@@ -44,7 +44,7 @@ def ls(
 ) -> int:
     """List sessions, newest first.
 
-    Subagents, forks and the archive are left out unless asked for.
+    Subagents, forks and the archive are left out unless asked for. Example: rollout ls --cwd . --since 7d
     """
     from rollout_cli import documents_store, render_store
 
@@ -77,7 +77,10 @@ def ls(
 
 
 def tree(home: Home = None, json: Json = False) -> int:
-    """Show which session comes from which: forks, reverts, subagents."""
+    """Show which session comes from which: forks, reverts, subagents.
+
+    Example: rollout tree --home ~/.codex
+    """
     from rollout_cli import documents_store, render_store
 
     store, out = open_store(home), Output()
@@ -115,7 +118,10 @@ def search(
     subagents: Annotated[bool, typer.Option(help="Subagents, too.")] = True,
     forks: Annotated[bool, typer.Option(help="Forks, too.")] = True,
 ) -> int:
-    """Search what was said and done, and whether it still stands."""
+    """Search what was said and done, and whether it still stands.
+
+    Example: rollout search "parser error" --kind user
+    """
     from rollout_cli import documents_store, render_store
 
     filters = _filters(

@@ -20,7 +20,7 @@ def index(
 ) -> int:
     """Bring the index of lists and searches up to date.
 
-    They do it themselves, as far as they need it. It can be deleted at any time.
+    They do it themselves, as far as they need it. It can be deleted at any time. Example: rollout index --status
     """
     from rollout_cli import documents_store, render_store
 

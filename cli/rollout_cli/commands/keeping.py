@@ -21,7 +21,10 @@ def name(
     json: Json = False,
     clear: Annotated[bool, typer.Option("--clear", help="Take its name away.")] = False,
 ) -> int:
-    """Give a session a name, which can be used like an id."""
+    """Give a session a name, which can be used like an id.
+
+    Example: rollout name -1 parser
+    """
     from rollout.errors import UsageError
     from rollout_cli import documents_store
 
@@ -42,14 +45,17 @@ def name(
 def archive(refs: References, home: Home = None, json: Json = False) -> int:
     """Move sessions to the archive.
 
-    Lists leave them out then, all else still finds them.
+    Lists leave them out then, all else still finds them. Example: rollout archive -1
     """
     store = open_store(home)
     return do_and_tell(resolve_all(store, refs), "archived", store.archive, json)
 
 
 def unarchive(refs: References, home: Home = None, json: Json = False) -> int:
-    """Take sessions out of the archive."""
+    """Take sessions out of the archive.
+
+    Example: rollout unarchive parser
+    """
     store = open_store(home)
     return do_and_tell(resolve_all(store, refs), "unarchived", store.unarchive, json)
 
@@ -65,7 +71,7 @@ def rm(
 ) -> int:
     """Delete sessions for good.
 
-    Asks first, and refuses while forks need one.
+    Asks first, and refuses while forks need one. Example: rollout rm 019d0001 --detach-forks
     """
     from rollout.errors import InUse
 

@@ -107,34 +107,37 @@ def explain(
     json: Json = False,
     line: Annotated[int | None, typer.Option("--line", min=1, metavar="N", help="Only line N, in a sentence.")] = None,
     status: Annotated[list[Status] | None, typer.Option("--status", help="Only lines of which this became.")] = None,
+    at: At = None,
 ) -> int:
-    """Tell for each line why the model sees it, or does not."""
+    """Tell for each line why the model sees it, or does not; or did at an earlier moment.
+
+    Example: rollout explain -1 --line 40
+    """
     import rollout
     from rollout_cli import documents, render
-    from rollout_cli.kinds import name_kinds
+    from rollout_cli.points import point
 
     out = Output()
     with progress() as advance:
-        lines = rollout.explain(reference(source), home=home, progress=advance)
+        lines = rollout.explain(reference(source), at=point(at), home=home, progress=advance)
     has_records = any(each.status not in {Status.damaged, Status.blank} for each in lines)
     check_is_rollout(next((each.path for each in lines), None), has_records)
     chosen: Iterable[rollout.Explained] = lines if line is None else _find_line(lines, line)
     if status:
         chosen = (each for each in chosen if each.status in status)
-    places = name_kinds(chosen)
     if json:
-        out.print_json(documents.explanation(places))
+        out.print_json(documents.explanation(chosen))
     elif line is None:
-        out.print(render.explanation(places, out.columns))
+        out.print(render.explanation(chosen, out.columns))
     else:
-        out.print(map(render.sentence, places), cut=False)
+        out.print(map(render.sentence, chosen), cut=False)
     return FINE
 
 
 def verify(source: Source, home: Home = None, json: Json = False) -> int:
     """List all damage, and what else is odd.
 
-    Exits with 1 if there is damage.
+    Exits with 1 if there is damage. Example: rollout verify -1
     """
     import rollout
     from rollout_cli import documents, render
@@ -153,7 +156,7 @@ def verify(source: Source, home: Home = None, json: Json = False) -> int:
 def repair(source: Source, home: Home = None, json: Json = False, apply: Apply = False) -> int:
     """Show how a damaged file can be mended, or do it.
 
-    Exits with 1 if there is something to do.
+    Exits with 1 if there is something to do. Example: rollout repair -1 --apply
     """
     import rollout
     from rollout_cli import documents, render

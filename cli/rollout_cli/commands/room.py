@@ -18,7 +18,10 @@ def du(
     json: Json = False,
     each: Annotated[bool, typer.Option("--each", help="Of every session, too.")] = False,
 ) -> int:
-    """Tell what takes the room, and what sealing would give back."""
+    """Tell what takes the room, and what sealing would give back.
+
+    Example: rollout du --each
+    """
     from rollout_cli import documents_room, render_room
 
     store, out = open_store(home), Output()
@@ -28,7 +31,7 @@ def du(
     if json:
         out.print_json(documents_room.room(room))
     else:
-        out.print(render_room.room(room, each=each))
+        out.print(render_room.room(room, out.columns, each=each))
     return FINE
 
 
@@ -47,7 +50,7 @@ def vacuum(
     """Show which copies can be taken out of sessions, or do it.
 
     Forks that copied their source refer to it instead, and data that stands twice goes once. A file is only replaced if
-    what is read from it stays the same.
+    what is read from it stays the same. Example: rollout vacuum --apply
     """
     from rollout_cli import documents_room, render_room
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rollout_cli import options
-from rollout_cli.failures import FINE, UNREADABLE, interruptible
+from rollout_cli.failures import FINE, UNREADABLE, interruptible, tell
 from rollout_cli.homes import do_and_tell, do_each, open_store, resolve_all, walk
 from rollout_cli.options import Home, Json, References, SomeReferences
 from rollout_cli.terminal import Output, print_error, progress
@@ -34,6 +34,7 @@ def seal(
     """Pack sessions to a fraction of their size.
 
     They are read as before, also by any program that knows Zstandard. Writing to one unpacks it first.
+    Example: rollout seal --older-than 30d --dry-run
     """
     from rollout.errors import Locked, UsageError
     from rollout_cli import documents_store, render_store
@@ -59,7 +60,7 @@ def seal(
             failed = failed or (deed.error is not None and not skipped)
             done.append(deed)
             if deed.error is not None and not json:
-                print_error(f"rollout: {deed.error}")
+                print_error(f"rollout: {tell(deed.error)}")
             elif not json:
                 out.print([render_store.sealed(deed)], cut=False)
     if json:
@@ -72,7 +73,10 @@ def seal(
 
 
 def unseal(refs: References, home: Home = None, json: Json = False) -> int:
-    """Unpack sealed sessions: the plain files are there again."""
+    """Unpack sealed sessions: the plain files are there again.
+
+    Example: rollout unseal -1
+    """
     store = open_store(home)
 
     def act(path: Path) -> Path:

@@ -9,7 +9,7 @@ import typer
 from rollout_cli import options
 from rollout_cli.failures import FINE
 from rollout_cli.homes import open_store
-from rollout_cli.options import Home, Json, Source, reference
+from rollout_cli.options import At, Home, Json, Source, reference
 from rollout_cli.terminal import Output, print_error, progress
 
 
@@ -18,18 +18,20 @@ def show(
     home: Home = None,
     json: Json = False,
     everything: Annotated[bool, typer.Option("--all", help="All turns, not only the newest.")] = False,
+    at: At = None,
 ) -> int:
     """Show one session on a page: turns, tools, tokens, what was taken back.
 
-    For the newest one: rollout show -1
+    For the newest one, as it was behind line 40: rollout show -1 --at line:40
     """
     import rollout
     from rollout_cli import documents_show, render_show
     from rollout_cli.commands.reading import check_is_rollout
+    from rollout_cli.points import point
 
     out = Output()
     with progress() as advance:
-        found = rollout.summarize(reference(source), home=home, progress=advance)
+        found = rollout.summarize(reference(source), at=point(at), home=home, progress=advance)
     check_is_rollout(found.state.path, found.state.records_decoded > 0 or not found.state.damage)
     if json:
         out.print_json(documents_show.summary(found))

@@ -16,12 +16,12 @@ from typing import Any
 
 import rollout
 from rollout_cli.homes import thread_of
-from rollout_cli.kinds import pair_records
 
 Progress = Callable[[int, int], None]
+Wanted = Callable[[rollout.Explained], bool]
 SEEN = frozenset({"visible", "replaced", "rolled_back", "removed", "expired"})
 """The fates of a line that the model sees or has seen."""
-_PASSES = 3
+_PASSES, _STEP_BYTES = 3, 1 << 20
 _HEAD_RECORDS = 1000
 """How far a session_meta is looked for."""
 
@@ -38,11 +38,12 @@ class Entry:
 class Section:
     """`turn` is None for what stands before the first one; `number` counts the turns from 1.
 
-    `fate` is that of all its items, if they share one (`replaced`: also `by` what), else empty.
+    `fate` is that of all its items, if they share one (`replaced`: also `by` what), else empty. It has so many `lines`.
     """
 
     turn: rollout.Turn | None
     number: int
+    lines: int
     fate: str
     by: int | None
     items: int
@@ -59,10 +60,12 @@ class Chronicle:
         *,
         at: str | int | None = None,
     ) -> None:
-        self._progress, self._bytes = progress, 0
+        self._progress, self._bytes, self._told = progress, 0, 0
         self.explanation = rollout.explain(source, at=at, home=home, progress=self._advance_by(0))
         self.turns = rollout.turns(source, at=at, home=home, progress=self._advance_by(1))
-        self._begins = {(turn.path, turn.offset): turn for turn in self.turns}
+        self._begins: dict[str | None, dict[int, rollout.Turn]] = collections.defaultdict(dict)
+        for turn in self.turns:
+            self._begins[turn.path][turn.offset] = turn
         self.path: str | None = None
         """The file itself, which the newest line lies in; one of its bases, if it has no line."""
         self.paths: set[str | None] = set()
@@ -95,50 +98,46 @@ class Chronicle:
         """Whether any line could be read."""
         return bool(self.statuses.keys() - {"damaged", "blank"})
 
-    def __iter__(self) -> Iterator[tuple[Section, Iterator[Entry]]]:
-        """Each section with its entries, which are read as they are taken."""
-        number, at = itertools.count(), -1
-        entries = pair_records(self.explanation)
+    def read(self, wanted: Wanted | None = None) -> Iterator[tuple[Section, Iterator[Entry]]]:
+        """Each section with its entries, which are read as they are taken; those that are `wanted`, and damage."""
+        pairs = self.explanation.records(wanted)
+        for section in self.sections:
+            entries = self._take(itertools.islice(pairs, section.lines), wanted is None)
+            yield section, entries
+            collections.deque(entries, maxlen=0)
 
-        def tell_section(pair: tuple[rollout.Explained, rollout.Record | None]) -> int:
-            nonlocal at
-            if at < 0 or self._opens(pair[0]) is not None:
-                at = next(number)
-            return at
-
-        for found, group in itertools.groupby(entries, tell_section):
-            yield self.sections[found], self._advancing(group)
-
-    def _advancing(self, group: Iterator[tuple[rollout.Explained, rollout.Record | None]]) -> Iterator[Entry]:
-        advance, done = self._advance_by(2), 0
-        for explained, record in group:
-            if advance is not None and explained.offset - done > 1 << 20:
-                done = explained.offset
-                advance(min(done, self._bytes), self._bytes)
-            yield Entry(explained, record)
-
-    def _opens(self, explained: rollout.Explained) -> rollout.Turn | None:
-        return self._begins.get((explained.path, explained.offset))
+    def _take(
+        self, pairs: Iterator[tuple[rollout.Explained, rollout.Record | None]], takes_all: bool
+    ) -> Iterator[Entry]:
+        advance = self._advance_by(2)
+        for explained, record in pairs:
+            if advance is not None and not 0 <= explained.offset - self._told <= _STEP_BYTES:
+                self._told = explained.offset
+                advance(min(self._told, self._bytes), self._bytes)
+            if takes_all or record is not None or explained.status == "damaged":
+                yield Entry(explained, record)
 
     def _survey(self) -> Iterator[Section]:
         turn, number, fates = None, 0, set[tuple[str, int | None]]()
-        items, is_first = 0, True
+        items = lines = 0
+        begins: dict[int, rollout.Turn] = {}
         for each in self.explanation:
-            opening = self._opens(each)
+            if each.path != self.path or not self.paths:
+                self.path, begins = each.path, self._begins[each.path]
+                self.paths.add(each.path)
+            opening = begins.get(each.offset)
             if opening is not None:
-                if not is_first:
-                    yield _section(turn, number, fates, items)
-                turn, number, fates, items = opening, number + 1, set(), 0
-            is_first = False
-            self.path = each.path
-            self.paths.add(each.path)
+                if lines:
+                    yield _section(turn, number, lines, fates, items)
+                turn, number, lines, fates, items = opening, number + 1, 0, set(), 0
+            lines += 1
             self.is_continued = self.is_continued or each.inherited is not None
             self.statuses[each.status] += 1
             if each.status in SEEN:
                 fates.add((each.status, each.by if each.status == "replaced" else None))
                 items += 1
-        if not is_first:
-            yield _section(turn, number, fates, items)
+        if lines:
+            yield _section(turn, number, lines, fates, items)
 
     def _advance_by(self, phase: int) -> Progress | None:
         """Progress of one of the passes over the log, as that of all."""
@@ -153,9 +152,11 @@ class Chronicle:
         return advance
 
 
-def _section(turn: rollout.Turn | None, number: int, fates: set[tuple[str, int | None]], items: int) -> Section:
+def _section(
+    turn: rollout.Turn | None, number: int, lines: int, fates: set[tuple[str, int | None]], items: int
+) -> Section:
     """A turn is undone as a whole if it does not stand; else its items say it."""
     if turn is not None and not turn.stands:
-        return Section(turn, number, "rolled_back", None, items)
+        return Section(turn, number, lines, "rolled_back", None, items)
     fate, by = next(iter(fates)) if len(fates) == 1 else ("", None)
-    return Section(turn, number, fate, by, items)
+    return Section(turn, number, lines, fate, by, items)
