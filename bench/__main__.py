@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from bench import agents, crypto, export, keep, read, replay, rollouts, sealed, write
+from bench import agents, crypto, export, keep, peers, read, replay, rollouts, sealed, write
 from bench.measure import run_child
 
 _UNITS = {"K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
@@ -30,7 +30,7 @@ _COLUMNS = {
     "decoded": 10,
     "peak MB": 9,
 }
-_WRITE_COLUMNS = {"case": 28, "against": 32, "per s": 10, "us": 10, "us there": 10, "ratio": 8, "limit": 7, "": 8}
+_WRITE_COLUMNS = {"case": 30, "against": 32, "per s": 10, "us": 12, "us there": 12, "ratio": 8, "limit": 7, "": 8}
 
 R = TypeVar("R")
 
@@ -64,7 +64,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         writing += _show(replay.run(**how), _WRITE_COLUMNS, _write_cells, options.json)
     if options.part in ("all", "export"):
         reading += _show(export.run(**how), _COLUMNS, _cells, options.json)
-    checks = [*read.check(reading), *export.check(reading), *write.check(writing)]
+    counted: list[peers.Counted] = []
+    if options.part in ("all", "peers"):
+        writing += _show(peers.run(**how, counted=counted), _WRITE_COLUMNS, _write_cells, options.json)
+    checks = [*read.check(reading), *export.check(reading), *write.check(writing), *peers.check(counted)]
     if options.json:
         json.dump(
             {
@@ -187,7 +190,7 @@ def _size_bytes(text: str) -> int:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Ratios against the plainest way to do it.")
-    parts = ("all", "read", "write", "keep", "crypto", "agents", "replay", "export")
+    parts = ("all", "read", "write", "keep", "crypto", "agents", "replay", "export", "peers")
     parser.add_argument("part", nargs="?", choices=parts, default="all", help="what to measure")
     parser.add_argument("--quick", action="store_true", help="10 and 100 MB only")
     parser.add_argument("--runs", type=int, default=5, help="runs of which the median counts (default 5)")

@@ -7,6 +7,7 @@ the cache of the operating system in all cases. A word that nobody said makes a 
 
 from __future__ import annotations
 
+import resource
 import shutil
 import statistics
 import subprocess
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from bench import homes
+from bench.measure import run_program
 from bench.read import Check
 from bench.write import Row
 from rollout import Store
@@ -48,6 +50,8 @@ def run(*, quick: bool, runs: int, folder: Path | None = None) -> Iterator[Row]:
         yield Row(f"list of {PAGE}, warm", seconds, "30 ms", PAGE_SECONDS, 1.0)
         seconds = _median(partial(add_up, home), _WARM_RUNS)
         yield Row(f"stats of {count}, warm", seconds, "200 ms", STATS_SECONDS, 1.0)
+        seconds = statistics.median(_user_seconds(home) for _ in range(_WARM_RUNS))
+        yield Row(f"rollout stats, {count}, warm", seconds, "200 ms of user time", STATS_SECONDS, 1.0)
 
 
 def _measure(home: Path, runs: int) -> Iterator[tuple[str, float]]:
@@ -94,6 +98,14 @@ def list_rows(home: Path, limit: int = _ALL) -> int:
 def add_up(home: Path) -> int:
     """Sessions that were added up."""
     return Store(home).stats().sessions
+
+
+def _user_seconds(home: Path) -> float:
+    """User time of the command as a whole, from the start of Python to its end, its modules compiled."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run_program(["stats", "--json", "--home", str(home)])
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime
 
 
 def search(home: Path, query: str) -> int:

@@ -11,6 +11,7 @@ import dataclasses
 import gc
 import importlib
 import json
+import os
 import resource
 import statistics
 import subprocess
@@ -65,6 +66,19 @@ def measure(module: str, path: Path, cases: Sequence[str], *, runs: int) -> dict
             read=Read(**timed["read"][case]),
         )
     return result
+
+
+def run_program(arguments: Sequence[str], command: Sequence[str] = (), **more: str) -> str:
+    """What a program prints (ours, unless its `command` is given), run as it is installed: its modules kept compiled.
+
+    `more` are variables of its environment.
+    """
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"} | more
+    if not command:
+        paths = (str(ROOT), str(ROOT / "cli"), environment.get("PYTHONPATH", ""))
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    started = [*(command or (sys.executable, "-m", "rollout_cli")), *arguments]
+    return subprocess.run(started, env=environment, capture_output=True, text=True, check=True).stdout
 
 
 def peak_bytes() -> int:

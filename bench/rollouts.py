@@ -136,7 +136,7 @@ class Scribe:
         self._ms = 0
         self._second, self._stamp = -1, b""
         self._turns = 0
-        self._total_tokens = 0
+        self._spent = [0, 0, 0, 0]
         self._context_is_due = True
 
     def begin_anew(self, seed: int) -> None:
@@ -219,9 +219,10 @@ class Scribe:
 
     def _count(self) -> bytes:
         read, wrote = self._rng.randrange(20_000, 200_000), self._rng.randrange(50, 3_000)
-        self._total_tokens += read + wrote
-        total = _USAGE % (self._total_tokens, self._total_tokens // 2, wrote, wrote // 2, self._total_tokens)
-        last = _USAGE % (read, read // 2, wrote, wrote // 2, read + wrote)
+        asked = (read, read // 2, wrote, wrote // 2)
+        self._spent = [before + now for before, now in zip(self._spent, asked, strict=True)]
+        total = _USAGE % (*self._spent, self._spent[0] + self._spent[2])
+        last = _USAGE % (*asked, read + wrote)
         return self._line(_EVENT, _COUNT % (total, last, _LIMITS % (self._turns % 100)))
 
     def _line(self, kind: bytes, payload: bytes) -> bytes:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
+import itertools
 import re
 from collections.abc import Callable
 from typing import Any
@@ -17,7 +19,7 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rule:
-    """What a kind of secret looks like: its group `secret` (else all) is masked, if it `fits`.
+    """What a kind of secret looks like: the group `secret` of its pattern (else all) is masked, if it `fits`.
 
     `signs` are lower case; in whatever case, each match of the pattern begins with one. All of a `known` form is one
     word of 20 letters, digits and `_-.:` or more.
@@ -25,9 +27,20 @@ class Rule:
 
     kind: str
     signs: tuple[bytes, ...]
-    pattern: re.Pattern[bytes]
+    expression: bytes
     fits: Callable[[str], bool]
     known: bool
+    flags: re.RegexFlag = re.NOFLAG
+
+    @property
+    def pattern(self) -> re.Pattern[bytes]:
+        return _compiled(self.expression, self.flags)
+
+
+@functools.cache
+def _compiled(expression: bytes, flags: re.RegexFlag) -> re.Pattern[bytes]:
+    """Compiled where its sign is met for the first time: most rules never are."""
+    return re.compile(expression, flags)
 
 
 def _is_mixed(text: str) -> bool:
@@ -73,13 +86,13 @@ def _is_key_block(text: str) -> bool:
 
 
 def _known(kind: str, signs: str, pattern: str, fits: Callable[[str], bool] = bool) -> Rule:
-    found = re.compile(rf"(?<![A-Za-z0-9]){pattern}".encode())
-    return Rule(kind, tuple(sign.encode() for sign in signs.split()), found, fits, known=True)
+    expression = rf"(?<![A-Za-z0-9]){pattern}".encode()
+    return Rule(kind, tuple(sign.encode() for sign in signs.split()), expression, fits, known=True)
 
 
 def _named(kind: str, signs: str, pattern: str, fits: Callable[[str], bool]) -> Rule:
-    found = re.compile(pattern.encode(), re.IGNORECASE)
-    return Rule(kind, tuple(sign.encode() for sign in signs.split()), found, fits, known=False)
+    beginnings = tuple(sign.encode() for sign in signs.split())
+    return Rule(kind, beginnings, pattern.encode(), fits, known=False, flags=re.IGNORECASE)
 
 
 _PEM = rb"(?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
@@ -95,12 +108,10 @@ RULES: tuple[Rule, ...] = (  # where two overlap, the first one counts
     Rule(
         "private-key",
         (b"-----begin",),
-        re.compile(
-            rb"-----BEGIN " + _PEM + rb"(?P<secret>.*?)(?=-----(?:END|BEGIN) |\\*[\"'`<]|\Z)",
-            re.DOTALL,
-        ),
+        rb"-----BEGIN " + _PEM + rb"(?P<secret>.*?)(?=-----(?:END|BEGIN) |\\*[\"'`<]|\Z)",
         _is_key_block,
         known=False,
+        flags=re.DOTALL,
     ),
     _known("private-key", "age-secret-key-1", r"AGE-SECRET-KEY-1[0-9A-Z]{50,}"),
     _known("anthropic-key", "sk-ant-", r"sk-ant-[A-Za-z0-9_-]{20,}"),
@@ -123,7 +134,7 @@ RULES: tuple[Rule, ...] = (  # where two overlap, the first one counts
     _known("digitalocean-token", "doo_v1_ dop_v1_", r"do[op]_v1_[0-9a-f]{64}"),
     _known("service-token", "dckr_pat_ lin_api_ gsk_ hvs. xai- shpat_",
            r"(?:dckr_pat_|lin_api_|gsk_|hvs\.|xai-|shpat_)[A-Za-z0-9_-]{24,}", _is_mixed),
-    Rule("telegram-token", (b":aa",), re.compile(rb"(?<=\d{8}):(?P<secret>AA[\w-]{33})(?![\w-])"), bool, known=True),
+    Rule("telegram-token", (b":aa",), rb"(?<=\d{8}):(?P<secret>AA[\w-]{33})(?![\w-])", bool, known=True),
     _known("jwt", "eyj", r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}"),
     _named("authorization", "authorization",
            rf"authorization{_IS}(?:(?:bearer|basic|token|negotiate|apikey)\s+)?(?P<secret>[\w.~+/=:-]+)",
@@ -138,14 +149,34 @@ RULES: tuple[Rule, ...] = (  # where two overlap, the first one counts
 )  # fmt: skip
 
 _MASK = b"[redacted:"
+
+
 _KNOWN_SIGNS = tuple((sign, rule) for rule in RULES if rule.known for sign in rule.signs)
 _NAMED_SIGNS = tuple((sign, rule) for rule in RULES if not rule.known for sign in rule.signs)
-_ANY_KNOWN = re.compile(rb"|".join(re.escape(sign) for sign, _ in _KNOWN_SIGNS))
 _KNOWN_BYTES = 20
-_TO_WORDS = bytes(code if chr(code).isalnum() or chr(code) in "_-.:" else 0x20 for code in range(128)) + b" " * 128
+_LONG = b"w" * _KNOWN_BYTES
+_TO_SHAPE = bytes(_LONG[0] if chr(code).isalnum() or chr(code) in "_-.:" else 0x20 for code in range(128)) + b" " * 128
+_LEAST_CHARACTERS = 10
+"""No secret that is named as one is shorter, its name included, and no known form is."""
+_SHORT_CHARACTERS, _MOST_SHORT = 64, 4096
+"""Texts of JSON repeat themselves if they are short: so many are remembered to hold no secret."""
 _SECRET_KEY = re.compile(rf"authorization|{_SECRET}", re.IGNORECASE)
 _PASSWORD_KEY = re.compile(_PASSWORD, re.IGNORECASE)
 _SCHEME = re.compile(r"(?:bearer|basic|token)\s+", re.IGNORECASE)
+
+
+@functools.cache
+def _any_known() -> re.Pattern[bytes]:
+    """Finds whether a sign of a known form is there. Those that begin alike share an alternative: a place tries few."""
+    groups = itertools.groupby(sorted({sign for sign, _ in _KNOWN_SIGNS}), lambda sign: sign[:1])
+    alike = [(first, b"|".join(re.escape(sign[1:]) for sign in group)) for first, group in groups]
+    return re.compile(b"|".join(b"%b(?:%b)" % (re.escape(first), rest) for first, rest in alike))
+
+
+@functools.lru_cache(maxsize=1024)
+def _naming(key: str) -> tuple[bool, bool]:
+    """Whether a key names a password, and any other secret."""
+    return _PASSWORD_KEY.search(key) is not None, _SECRET_KEY.search(key) is not None
 
 
 class Redactor:
@@ -153,6 +184,7 @@ class Redactor:
 
     def __init__(self) -> None:
         self.counts: collections.Counter[str] = collections.Counter()
+        self._clean: set[str] = set()
 
     @property
     def total(self) -> int:
@@ -161,22 +193,32 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """The text without its secrets."""
+        is_short = len(text) <= _SHORT_CHARACTERS
+        if is_short and (len(text) < _LEAST_CHARACTERS or text in self._clean):
+            return text
         data = text.encode(errors="surrogatepass")
         low = data.lower()
-        words = b" ".join([word for word in low.translate(_TO_WORDS).split() if len(word) >= _KNOWN_BYTES])
+        words = _long_words(low)
         due = [(sign, rule) for sign, rule in _NAMED_SIGNS if sign in low]
-        if _ANY_KNOWN.search(words):
+        if words and _any_known().search(words):
             due = [(sign, rule) for sign, rule in _KNOWN_SIGNS if sign in words] + due
-        if not due:
-            return text
         spans: list[tuple[int, int, str]] = []
         for sign, rule in due:
             _find(sign, rule, data, low, spans)
+        if not spans:
+            if is_short:
+                self._remember(text)
+            return text
         parts, done = [], 0
         for begin, end, kind in sorted(spans):
             parts += [data[done:begin], self._mask(kind).encode()]
             done = end
         return b"".join([*parts, data[done:]]).decode(errors="surrogatepass")
+
+    def _remember(self, text: str) -> None:
+        if len(self._clean) >= _MOST_SHORT:
+            self._clean.clear()
+        self._clean.add(text)
 
     def value(self, value: Any) -> Any:
         """A JSON value without secrets, in its keys too; a string under a key that names a secret is masked whole."""
@@ -191,10 +233,13 @@ class Redactor:
     def _named_value(self, key: str, value: Any) -> Any:
         if not isinstance(value, str):
             return self.value(value)
+        names_password, names_secret = (_naming if len(key) <= _SHORT_CHARACTERS else _naming.__wrapped__)(key)
+        if not (names_password or names_secret):
+            return self.text(value)
         scheme = _SCHEME.match(value)
         bare = value[scheme.end() :] if scheme else value
-        is_password = _PASSWORD_KEY.search(key) is not None and _is_password(bare)
-        if " " not in bare and (is_password or (_SECRET_KEY.search(key) and _is_value(bare))):
+        is_password = names_password and _is_password(bare)
+        if " " not in bare and (is_password or (names_secret and _is_value(bare))):
             kind = "password" if is_password else "authorization" if scheme else "secret"
             return value[: len(value) - len(bare)] + self._mask(kind)
         return self.text(value)
@@ -204,15 +249,27 @@ class Redactor:
         return f"[redacted:{kind}]"
 
 
+def _long_words(low: bytes) -> bytes:
+    """The words of a text that are long enough to be a secret of a known form, a space between any two."""
+    shape = low.translate(_TO_SHAPE)
+    begin, words = shape.find(_LONG), []
+    while begin >= 0:
+        end = shape.find(b" ", begin)
+        end = end if end >= 0 else len(shape)
+        words.append(low[begin:end])
+        begin = shape.find(_LONG, end)
+    return b" ".join(words)
+
+
 def _find(sign: bytes, rule: Rule, data: bytes, low: bytes, spans: list[tuple[int, int, str]]) -> None:
     """Add where the rule holds, as far as nothing else was found there before."""
-    at = low.find(sign)
+    at, pattern = low.find(sign), rule.pattern
     while at >= 0:
-        found = rule.pattern.match(data, at)
+        found = pattern.match(data, at)
         if found is None:
             at = low.find(sign, at + 1)
             continue
-        begin, end = found.span("secret" if rule.pattern.groupindex else 0)
+        begin, end = found.span("secret" if pattern.groupindex else 0)
         is_free = all(end <= other or stop <= begin for other, stop, _ in spans)
         if is_free and not data.startswith(_MASK, begin) and rule.fits(data[begin:end].decode(errors="replace")):
             spans.append((begin, end, rule.kind))

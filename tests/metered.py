@@ -26,6 +26,11 @@ def metered(total: int, last: int | None = None, *, window: int | None = 1000, t
     return at(time, b.event("token_count", info=info))
 
 
+def recorded(total: int, last: int) -> bytes:
+    """A token_usage_record: the running total of the thread, what the request took."""
+    return b.line("token_usage_record", {"thread_token_usage": counts(total), "usage": counts(last)})
+
+
 def at(time: str, line: bytes) -> bytes:
     """The line as it would be at that time."""
     return line.replace(b.TIME.encode(), time.encode(), 1)
@@ -43,7 +48,8 @@ odd = st.sampled_from(
         b.event("token_count", info={"total_token_usage": None, "last_token_usage": {"total_tokens": -7}}),
         b.event("token_count", info={"total_token_usage": {"total_tokens": 2**70, "input_tokens": "x"}}),
         b.event("token_count"),
-        b.line("token_usage_record", {"thread_token_usage": counts(700), "usage": counts(70)}),
+        recorded(700, 70),
+        recorded(790, 90),
         b.line("token_usage_record", 7),
         b.line("turn_context", {"model": 7}),
         b"garbage",

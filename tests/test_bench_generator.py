@@ -94,8 +94,12 @@ def test_what_the_agent_says_is_there_twice_as_an_event_and_as_an_item(many: lis
 
 
 def test_tokens_are_counted_once_a_model_call_and_only_grow(many: list[dict[str, Any]]) -> None:
-    totals = [payload["info"]["total_token_usage"]["total_tokens"] for payload in payloads(many, "token_count")]
+    infos = [payload["info"] for payload in payloads(many, "token_count")]
+    totals = [info["total_token_usage"]["total_tokens"] for info in infos]
     assert totals == sorted(set(totals))
+    for before, now in itertools.pairwise(infos):
+        was, is_now, last = before["total_token_usage"], now["total_token_usage"], now["last_token_usage"]
+        assert {key: is_now[key] - was[key] for key in was} == last
     assert len(totals) == len(payloads(many, "reasoning", "task_complete"))
 
 

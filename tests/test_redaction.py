@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rollout import redaction
 from rollout.redaction import RULES, Redactor
 
 MIXED = "Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4zAb7dEf0hIj3kLm6n"
@@ -176,3 +177,35 @@ def test_a_secret_is_found_in_whatever_text_it_stands(hidden: tuple[str, str], b
     redactor = Redactor()
     redactor.text(f"{before} {hidden[1]} {after}")
     assert redactor.counts[hidden[0]] >= 1
+
+
+@pytest.mark.parametrize("text", ["pwd=abcde1", "a://:b1c@d"])
+def test_the_shortest_secrets_that_there_are_do_not_pass_for_too_short(text: str) -> None:
+    assert len(text) == redaction._LEAST_CHARACTERS
+    assert Redactor().text(text) != text
+
+
+fragments = st.one_of(
+    st.sampled_from([text for _, text in HIDDEN] + NO_SECRETS),
+    st.sampled_from([sign.decode() for rule in RULES for sign in rule.signs] + [": ", "='", "\n", "\\n", '"', "@a"]),
+    st.text(alphabet=string.ascii_letters + string.digits + "_-.: é", max_size=40),
+)
+texts = st.lists(st.one_of(fragments, st.builds(lambda text: text[:12], fragments)), max_size=6).map("".join)
+
+
+@given(st.lists(texts, min_size=1, max_size=3))
+def test_no_secret_is_missed_for_the_rules_and_texts_that_are_passed_over(said: list[str]) -> None:
+    redactor = Redactor()
+    for text in [*said, *said]:
+        data, spans = text.encode(), list[tuple[int, int, str]]()
+        for is_known in (True, False):
+            for rule in (rule for rule in RULES if rule.known == is_known):
+                for sign in rule.signs:
+                    redaction._find(sign, rule, data, data.lower(), spans)
+        before = redactor.total
+        masked = redactor.text(text)
+        assert redactor.total - before == len(spans)
+        rest, done = b"", 0
+        for begin, end, kind in sorted(spans):
+            rest, done = rest + data[done:begin] + f"[redacted:{kind}]".encode(), end
+        assert masked.encode() == rest + data[done:]

@@ -46,6 +46,24 @@ def test_a_total_that_is_lower_than_the_one_before_begins_anew(tmp_path: Path) -
     assert totals(digest_of(tmp_path, metered(100), metered(40), metered(45))) == [(DAY, None, 3, 145)]
 
 
+def test_totals_that_are_those_of_the_last_request_alone_begin_anew(tmp_path: Path) -> None:
+    lines = [metered(100, 100), metered(150, 150), metered(150, 150), metered(170, 20)]
+    assert totals(digest_of(tmp_path, *lines)) == [(DAY, None, 3, 270)]
+
+
+def test_a_request_with_a_record_counts_once_and_so_does_one_that_only_records_tell_of(tmp_path: Path) -> None:
+    lines = [m.recorded(110, 110), metered(110, 110), m.recorded(220, 110), b.compacted([]), metered(110, 90)]
+    assert totals(digest_of(tmp_path, *lines)) == [(DAY, None, 2, 220)]
+    assert totals(digest_of(tmp_path, *lines, m.recorded(330, 110), metered(220, 110))) == [(DAY, None, 3, 330)]
+    assert rollout.summarize(b.log(b.user("a"), *lines)).turns[0].spent.total == 220
+
+
+def test_a_log_of_counts_may_go_on_with_records_and_the_other_way_round(tmp_path: Path) -> None:
+    later = [metered(100, 100), m.recorded(320, 110), metered(210, 110)]
+    assert totals(digest_of(tmp_path, *later)) == [(DAY, None, 2, 210)]
+    assert totals(digest_of(tmp_path, *later, metered(310, 100))) == [(DAY, None, 3, 310)]
+
+
 def test_what_is_spent_counts_on_its_day_and_by_its_model(tmp_path: Path) -> None:
     lines = [b.context(None, "m1"), metered(100), b.context(None, "m2"), metered(130), metered(190, time=m.LATER)]
     assert totals(digest_of(tmp_path, *lines)) == [(DAY, "m1", 1, 100), (DAY, "m2", 1, 30), (NEXT_DAY, "m2", 1, 60)]

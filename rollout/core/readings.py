@@ -47,17 +47,45 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
     totals: Tokens | None
     last: Tokens | None
     window: int | None
+    is_record: bool = False
+    """It is a token_usage_record, not a token_count."""
 
-    def added(self, before: Tokens | None) -> Tokens:
-        """What was spent since the totals were those `before`; where they are not known, by the last request."""
+    def since(self, before: Tokens | None) -> Tokens:
+        """What was spent since the totals were those `before`; where they are not known, by the last request.
+
+        Totals that are those of the last request alone begin anew.
+        """
         if self.totals is None or (before is None and self.last is not None):
             return self.last or Tokens()
-        return self.totals.since(before)
+        return self.totals if self.last == self.totals != before else self.totals.since(before)
 
     @property
     def context_tokens(self) -> int | None:
         """What the last request took of the window, its answer included."""
         return None if self.last is None or not self.last.total else self.last.total
+
+
+class Running(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """How far the running totals of a log have come.
+
+    There are two: those of token_counts miss what compactions ask, which the newer token_usage_records tell, too. Where
+    a request has a record, the count behind it adds nothing.
+    """
+
+    counted: Tokens | None = None
+    recorded: Tokens | None = None
+    is_told: bool = False
+    """A record has no count behind it yet."""
+
+    def after(self, reading: Reading) -> tuple[Tokens, Running]:
+        """What a reading that has totals adds, and how far they are then."""
+        if not reading.is_record:
+            added = Tokens() if self.is_told else reading.since(self.counted)
+            return added, Running(reading.totals, self.recorded)
+        added = reading.since(self.recorded or self.counted)
+        if self.recorded is None and reading.last is not None and reading.last.total < added.total:
+            added = reading.last  # the counts before it have missed something
+        return added, Running(self.counted, reading.totals, True)
 
 
 class Note(msgspec.Struct, frozen=True, gc=False):
@@ -152,7 +180,7 @@ def _note_of_tokens(data: bytes, is_record: bool) -> Note | None:
         return _note_of_odd_tokens(data, is_record)
     time, payload = plain.timestamp, plain.payload
     if is_record:
-        return _note(time, _added_up(payload.thread_token_usage), _added_up(payload.usage), None)
+        return _note(time, _added_up(payload.thread_token_usage), _added_up(payload.usage), None, is_record=True)
     info = payload.info or _PlainInfo()
     window = _number(info.model_context_window)
     return _note(time, _added_up(info.total_token_usage), _added_up(info.last_token_usage), window)
@@ -165,14 +193,18 @@ def _note_of_odd_tokens(data: bytes, is_record: bool) -> Note | None:
         return None
     payload, time = line.payload, codec.text_of(line.timestamp)
     if is_record:
-        return _note(time, _tokens(payload.thread_token_usage), _tokens(payload.usage), None)
+        return _note(time, _tokens(payload.thread_token_usage), _tokens(payload.usage), None, is_record=True)
     info = payload.info or _Info()
     window = _number(_value(info.model_context_window))
     return _note(time, _tokens(info.total_token_usage), _tokens(info.last_token_usage), window)
 
 
-def _note(time: str | None, totals: Tokens | None, last: Tokens | None, window: int | None) -> Note | None:
-    return None if totals is None and last is None else Note(time, reading=Reading(totals, last, window or None))
+def _note(
+    time: str | None, totals: Tokens | None, last: Tokens | None, window: int | None, *, is_record: bool = False
+) -> Note | None:
+    if totals is None and last is None:
+        return None
+    return Note(time, reading=Reading(totals, last, window or None, is_record))
 
 
 def read_gauge(data: bytes, depth: int) -> Reading | None:

@@ -1,10 +1,10 @@
 """Tokens: what a log says was spent, on which day and by which model, each token once.
 
 Programs write running totals (token_count, token_usage_record), often the same twice, and a fork goes on with those of
-its source. So what a record adds is what it exceeds the total before it by, wherever that stands; a total that is
-lower begins anew. What a rollback takes back was spent even so. What a fork holds of its source was spent there: a
-base is not its own, and of a copy, neither are the turns that are older than the thread. The times tell where turns
-have no ids that do: a copy is written in one moment.
+its source. So what a record adds is what it exceeds the total before it by, wherever that stands (see `Running`); a
+total that is lower begins anew. What a rollback takes back was spent even so. What a fork holds of its source was spent
+there: a base is not its own, and of a copy, neither are the turns that are older than the thread. The times tell where
+turns have no ids that do: a copy is written in one moment.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import msgspec
 
 from rollout.core import records as r
-from rollout.core.readings import Note, Tokens, note_of
+from rollout.core.readings import Note, Running, Tokens, note_of
 
 _COPYING = datetime.timedelta(seconds=2)
 _UUID7 = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -37,7 +37,7 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     spent: tuple[Spent, ...] = ()
     """By day and model, sorted."""
-    totals: Tokens | None = None
+    running: Running = Running()
     model: str | None = None
     thread: str | None = None
     born: str | None = None
@@ -55,12 +55,12 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True, gc=False):
             if note.reading is None or note.reading.totals is None:
                 now = now._turned(note)
                 continue
-            added = note.reading.added(now.totals)
+            added, running = now.running.after(note.reading)
             if added.total and not now._is_copied(note):
                 key = day_of(note.time), now.model
                 requests, tokens = rows.get(key, (0, Tokens()))
                 rows[key] = requests + 1, tokens + added
-            now = msgspec.structs.replace(now, totals=note.reading.totals)
+            now = msgspec.structs.replace(now, running=running)
         spent = tuple(Spent(*key, *rows[key]) for key in sorted(rows, key=lambda key: (key[0] or "", key[1] or "")))
         return msgspec.structs.replace(now, spent=spent)
 
@@ -95,15 +95,15 @@ class Meter:
 
     def see(self, data: bytes, envelope: r.Envelope, segment: int) -> bool:
         """One record; True if it says how much of the window was taken."""
-        if segment and self._base.totals is not None and self._base.model is not None:
+        if segment and self._base.running.counted is not None and self._base.model is not None:
             return False
         note = note_of(data, envelope)
         if note is None:
             return False
         if segment == 0:
             self._notes.append(note)
-        elif note.reading is not None and note.reading.totals is not None and self._base.totals is None:
-            self._base = msgspec.structs.replace(self._base, totals=note.reading.totals)
+        elif note.reading is not None and note.reading.totals is not None and self._base.running.counted is None:
+            self._base = msgspec.structs.replace(self._base, running=Running(note.reading.totals))
         elif note.model is not None and self._base.model is None:
             self._base = msgspec.structs.replace(self._base, model=note.model)
         return note.reading is not None and note.reading.context_tokens is not None

@@ -87,6 +87,12 @@ class Step:
         return codec.decode_value(codec.payload_of(self.data)) if self.data else None
 
     @property
+    def facts(self) -> dict[str, Any]:
+        """The payload, if it is an object; else nothing."""
+        found = self.payload
+        return found if isinstance(found, dict) else {}
+
+    @property
     def item(self) -> dict[str, Any] | None:
         """What the model was shown; None for a step that is no item."""
         if self.kind != ITEM or self.name == "expired":

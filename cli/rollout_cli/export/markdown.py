@@ -21,7 +21,7 @@ def to_markdown(chronicle: Chronicle, facts: list[tuple[str, str]], teller: Tell
     """Pieces of the document; `facts` are what there is to say of the session."""
     yield "# Session\n\n"
     yield "".join(f"- {key}: {inline(value)}\n" for key, value in facts)
-    for section, entries in chronicle:
+    for section, entries in chronicle.read(teller.tells):
         if section.turn is not None:
             yield f"\n## {title(section)}\n"
         for entry in entries:

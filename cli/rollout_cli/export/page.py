@@ -18,7 +18,7 @@ from pathlib import Path
 import rollout
 from rollout_cli.export.chronicle import Chronicle, Section
 from rollout_cli.export.telling import Teller, Told, fate_of
-from rollout_cli.printable import printable
+from rollout_cli.printable import is_harmless, printable
 from rollout_cli.times import local_time
 
 _HERE = Path(__file__).parent
@@ -40,8 +40,8 @@ def safe(text: str) -> str:
 
 def _inert(text: str) -> str:
     """The same, for an element alone."""
-    data = text.encode(errors="backslashreplace")
-    if data.translate(None, _PLAIN):
+    odd = text.encode(errors="backslashreplace").translate(None, _PLAIN)
+    if odd and not is_harmless(odd.decode()):
         text = printable(text, lines=True)
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
@@ -54,7 +54,7 @@ def to_page(chronicle: Chronicle, title: str, facts: Sequence[tuple[str, str]], 
     yield from _contents(chronicle.sections, names, teller)
     yield '<main id="main">\n'
     fold: int | None = None
-    for section, entries in chronicle:
+    for section, entries in chronicle.read(teller.tells):
         by = section.by if section.fate == "replaced" else None
         if by != fold:
             yield "</details>\n" if fold is not None else ""
@@ -179,16 +179,23 @@ def _article(told: Told, status: str, fate: str, anchor: str, line: int) -> Iter
     badge = f'<span class="badge">{safe(fate)}</span>' if fate else ""
     focus = ' tabindex="-1"' if told.kind == "compaction" else ""
     shown = _text(told.text, _HEAD_LINES.get(told.kind, _MOST_LINES)) if told.text or not told.parts else ""
-    heading = f"<h3><b>{safe(told.label)}</b>{link}{time}{badge}</h3>\n"
-    yield f'<article class="{told.kind} {status}"{own}{focus}>{heading}{shown}'
+    heading = f"<h3><b>{_label(told.label)}</b>{link}{time}{badge}</h3>\n"
+    body = f'<article class="{told.kind} {status}"{own}{focus}>{heading}{shown}'
     if told.parts:
-        yield f"<details><summary>the history became {len(told.parts)} items</summary>\n"
+        yield f"{body}<details><summary>the history became {len(told.parts)} items</summary>\n"
         for label, text in told.parts:
-            yield f"<h3>{safe(label)}</h3>{_text(text, _MOST_LINES)}"
-        yield "</details>\n"
+            yield f"<h3>{_label(label)}</h3>{_text(text, _MOST_LINES)}"
+        body = "</details>\n"
     for image in told.images:
-        yield f'<img alt="" loading="lazy" src="{safe(image)}">\n'
-    yield "</article>\n"
+        yield f'{body}<img alt="" loading="lazy" src="{safe(image)}">\n'
+        body = ""
+    yield f"{body}</article>\n"
+
+
+@functools.lru_cache(maxsize=64)
+def _label(label: str) -> str:
+    """There are few labels."""
+    return safe(label)
 
 
 @functools.lru_cache(maxsize=256)

@@ -43,6 +43,13 @@ class Teller:
     def __init__(self, redactor: rollout.Redactor | None, *, images: bool = False) -> None:
         self._redactor, self._images = redactor, images
 
+    @staticmethod
+    def tells(explained: rollout.Explained) -> bool:
+        """Whether a line may tell something: `tell` says None of all others but the damaged ones."""
+        if explained.type in _ITEM_RECORDS:
+            return explained.status in SEEN
+        return explained.type == "compacted" or (explained.type == "event_msg" and explained.kind in _NOTES)
+
     def tell(self, entry: Entry) -> Told | None:
         """None for what tells nothing that is not told elsewhere."""
         record = entry.record

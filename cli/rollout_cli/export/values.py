@@ -26,7 +26,7 @@ def to_json(chronicle: Chronicle, redactor: Redact) -> Iterator[bytes]:
     """
     head = {"thread_id": chronicle.thread_id, "session": _clean(chronicle.session, redactor)}
     yield _encode(head)[:-1] + b',"turns":['
-    for at, (section, entries) in enumerate(chronicle):
+    for at, (section, entries) in enumerate(chronicle.read()):
         turn = section.turn
         keys = ("id", "status", "stands", "started", "ended", "model")
         told = {key: None if turn is None else getattr(turn, key) for key in keys}
@@ -51,7 +51,7 @@ def to_jsonl(chronicle: Chronicle, redactor: Redact) -> Iterator[bytes]:
         value = own.value
         value["payload"].pop("history_base", None)
         yield _encode(_clean(value, redactor)) + b"\n"
-    for _, entries in chronicle:
+    for _, entries in chronicle.read():
         for entry in entries:
             record = entry.record
             is_moved = own is not None and entry.explained.inherited is None and record == own
