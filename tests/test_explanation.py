@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 import rollout
 from rollout import Limits
+from rollout.core.naming import Names
+from rollout.core.records import Envelope, Head
 from tests import builders as b
 from tests import strategies as logs
 from tests.test_cases import CASES, NAMES
@@ -67,3 +69,14 @@ def test_a_bare_item_is_a_response_item_and_what_nobody_knows_is_what_it_says() 
         ("record_type", None),
         ("new", "x" * 200),
     ]
+
+
+def test_of_long_names_no_more_is_held_than_is_told() -> None:
+    found = Names()
+    for i in range(3):
+        long = f"{i}" * 1000
+        found.note(Envelope(type=long, payload=Head(type=long)))
+        found.note(Envelope(type="event_msg", payload=Head(type=long)))
+    assert found.named[-2:] == [("2" * 200, "2" * 200), ("event_msg", "2" * 200)]
+    assert all(len(type) <= 200 for type in found._types)
+    assert all(len(kind or "") <= 200 for numbers in found._types.values() for kind in numbers)

@@ -21,8 +21,10 @@ class Numbers(dict[str | None, int]):
         self._type, self._named = type, named
 
     def __missing__(self, kind: str | None) -> int:
+        if kind is not None and len(kind) > NAME_CHARACTERS:
+            return self[kind[:NAME_CHARACTERS]]
         number = self[kind] = len(self._named)
-        self._named.append((self._type, kind if kind is None else kind[:NAME_CHARACTERS]))
+        self._named.append((self._type, kind))
         return number
 
 
@@ -33,7 +35,9 @@ class Types(dict[str, Numbers]):
         self._named = named
 
     def __missing__(self, type: str) -> Numbers:
-        self[type] = Numbers(type[:NAME_CHARACTERS], self._named)
+        if len(type) > NAME_CHARACTERS:
+            return self[type[:NAME_CHARACTERS]]
+        self[type] = Numbers(type, self._named)
         return self[type]
 
 

@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import random
 import signal
+import threading
 import time
 import zlib
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from rollout.integrations.agents import RolloutSession
+from rollout.integrations.agents import session as session_module
 from rollout.integrations.agents.branches import Branches
 from rollout.integrations.agents.cuts import AT_END
 from rollout.integrations.agents.ledger import MAIN
@@ -286,3 +288,24 @@ def test_nothing_that_was_acknowledged_is_lost_by_a_kill_at_any_moment(tmp_path:
         assert found == [say(f"{n}{mark}") for n in range(first) for mark in ("", "!")]
         assert first in (last + 1, last + 2)
     assert first
+
+
+def test_no_thread_of_a_forked_process_uses_what_was_held_when_it_was_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, is_opening = RolloutSession("s", tmp_path), threading.Event()
+    inherited = session._call(lambda branches: branches)
+
+    class Slow(Branches):
+        def __init__(self, *ports: Any) -> None:
+            is_opening.set()
+            time.sleep(0.05)
+            super().__init__(*ports)
+
+    monkeypatch.setattr(session_module, "Branches", Slow)
+    session._pid = -1  # as if this process had been forked since
+    first = threading.Thread(target=session._call, args=(lambda branches: branches,))
+    first.start()
+    assert is_opening.wait(10)
+    assert session._call(lambda branches: branches) is not inherited
+    first.join()

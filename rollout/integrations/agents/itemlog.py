@@ -82,7 +82,8 @@ class ItemLog:
         self._shared: _Shared | None = None
         self._known: _Known | None = None  # whichever thread has looked last: replaced, never changed
         self._tail: Tail | None = None  # the same
-        self._wanted = 1  # so many entries a pop reads; it doubles, so that pops in a row read each byte a few times
+        self._wanted = 1  # so many entries a pop reads; it doubles, so that pops in a row read each byte a few times,
+        # and is one again where what was read ahead was of no use
 
     def write(self, lines: list[bytes]) -> int:
         """Lines of visible items as one durable batch; the offset behind."""
@@ -102,10 +103,12 @@ class ItemLog:
             writer = shared.writer
             tail = self._tail_of(writer)
             if tail is None or not tail.knows(1):
+                self._wanted = 1 if tail is None else min(2 * self._wanted, KEPT_ITEMS)
                 tail = self._read_tail(shared)
             if tail.entries:
                 part = _removal(1 if tail.places is None else tail.places[-1])
-                self._tail = tail.without_newest(writer.append([encoding.line(part, self._ports.clock())]))
+                left = tail.without_newest(writer.append([encoding.line(part, self._ports.clock())]))
+                self._tail = left if left.size_bytes <= KEPT_BYTES else None
             return list(tail.entries[-1:])
 
         found = self._change(append)
@@ -145,10 +148,11 @@ class ItemLog:
 
         def append(shared: _Shared) -> bool:
             writer, path = shared.writer, Path(shared.writer.path)
-            found, _ = self._recent(path, len(expected) + is_all, writer.end)
+            found, lifetime = self._recent(path, len(expected) + is_all, writer.end)
             if list(found.entries) != expected:
                 return False
-            between: list[bytes] | None = [] if is_all else None
+            is_known = lifetime is None or not lifetime.is_over  # else there may be more than was found
+            between: list[bytes] | None = [] if is_all and is_known else None
             if between is None and prunes is not None:
                 between = self._between(path, writer.end, len(expected), prunes)
             part = _nothing() if between is not None else _removal(sum(found.places or [len(expected)]))
@@ -212,10 +216,7 @@ class ItemLog:
     def _read_tail(self, shared: _Shared) -> Tail:
         wanted = self._wanted
         writer, (found, lifetime) = shared.writer, self._recent(shared.path, wanted, shared.writer.end)
-        tail = tail_of(writer.identity, writer.end, found, lifetime, is_whole=len(found.entries) < wanted)
-        if tail.size_bytes < KEPT_BYTES:
-            self._wanted = min(2 * wanted, KEPT_ITEMS)
-        return tail
+        return tail_of(writer.identity, writer.end, found, lifetime, is_whole=len(found.entries) < wanted)
 
     def _tail_at(self, lineage: Lineage, found: Recent, wanted: int) -> Tail | None:
         """What was read, to be kept; None if the file does not end in a whole line, or it is too much."""
@@ -247,13 +248,15 @@ class ItemLog:
         """The lines of the items ahead of the newest `count` that are to stay; None if none is to go (see `replace`).
 
         None too where a second line would say less or other than the first: an item that has none of its own, or one
-        with a number or a time to live; and usage would be that of another turn.
+        with a number or a time to live; and usage would be that of another turn. And where not all items are at hand.
         """
         found, lifetime = self._recent(path, None, end)
         older = found.entries[: len(found.entries) - count]
         pruned = next((i for i, entry in enumerate(older) if not prunes(item_of(entry))), len(older))
         kept = older[pruned:]
-        if not pruned or len(kept) > pruned or (kept and lifetime is not None) or not all(map(_can_be_copied, kept)):
+        if not pruned or len(kept) > pruned or not all(map(_can_be_copied, kept)):
+            return None
+        if lifetime is not None and (kept or lifetime.is_over):
             return None
         if kept:
             with self._opened(path, end) as lineage:

@@ -240,9 +240,9 @@ class RolloutSession:
         self._gate.close()
 
     def _open(self) -> None:
-        self._pid = os.getpid()
         self._branches = Branches(self._ports, self.session_id, self._lock_timeout_s)
         self._gate = Gate(type(self).__name__, self._branches.close)
+        self._pid = os.getpid()  # last: other threads of a forked process go by it
 
     def _call(self, work: Callable[[Branches], T]) -> T:
         """Carries `work` out, in the thread that it is called in."""

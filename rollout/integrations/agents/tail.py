@@ -7,6 +7,7 @@ they hold until the first of them expires, too: the file rests then, and the clo
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Sequence
 
 from msgspec import Raw
@@ -69,7 +70,7 @@ class Tail:
         return is_same and (self.lifetime is None or not self.lifetime.is_over)
 
     def with_more(self, lines: Sequence[bytes], end: int) -> Tail | None:
-        """Behind what was appended; the oldest ones go where it would be too much to hold."""
+        """Behind what was appended; the oldest ones go where there would be too many, all where they are too large."""
         if self.lifetime is not None and self.lifetime.renews:
             return None  # when these expire is not known here
         entries, size = (*self.entries, *lines), self.size_bytes + sum(map(len, lines))
@@ -83,8 +84,9 @@ class Tail:
 
     def without_newest(self, end: int) -> Tail:
         """Behind the `items_removed` that took the newest one."""
-        places = None if self.places is None else self.places[:-1]
-        return Tail(self.identity, end, self.entries[:-1], self.size_bytes, self.is_whole, places, self.lifetime)
+        places, size = None if self.places is None else self.places[:-1], self.size_bytes
+        size -= len(memoryview(self.entries[-1]))
+        return Tail(self.identity, end, self.entries[:-1], size, self.is_whole, places, self.lifetime)
 
 
 def tail_of(identity: tuple[int, int], end: int, found: Recent, lifetime: Lifetime | None, *, is_whole: bool) -> Tail:
@@ -94,7 +96,12 @@ def tail_of(identity: tuple[int, int], end: int, found: Recent, lifetime: Lifeti
 
 
 def lifetime_of(lineage: Lineage, entries: Sequence[Entry], fs: FileSystem) -> Lifetime | None:
-    """Until when entries that were read are shown; None: for ever. That of items without a line is over at once."""
+    """Until when entries that were read are shown; None: for ever.
+
+    Over at once for items without a line of their own, and where a base is missing: that may come back.
+    """
+    if lineage.missing:
+        return Lifetime(time.time, _LONG_AGO, renews=True)
     if not any(isinstance(opened.source, DecryptingSource) for opened in lineage.opened):
         return None
     cipher = cipher_of(fs)
