@@ -264,9 +264,9 @@ def test_what_is_passed_over_is_told_with_why(home: Path) -> None:
     path = whole(home, 1)
     path.with_name("notes.jsonl").write_bytes(b"")
     path.with_name("link.jsonl").symlink_to(path)
-    assert sorted(found.what for found in findings(home)) == [
-        "is a symbolic link: not followed",
-        "its name is not that of a rollout",
+    assert sorted((found.what, found.remedy) for found in findings(home)) == [
+        ("is a symbolic link: not followed", "take it out of the home"),
+        ("its name is not that of a rollout", "give it the name of a rollout, or take it out of the home"),
     ]
 
 

@@ -17,6 +17,9 @@ from rollout.storage.holder import Holder
 from tests import builders as b
 from tests import strategies
 from tests.builders import log
+from tests.enciphering import a_secret_store
+from tests.sessions import a_store
+from tests.threads import a_fork, a_thread
 from tests.vacuuming import (
     CHILD,
     DOUBLED,
@@ -190,6 +193,17 @@ def test_a_sealed_copy_is_to_be_unsealed_first_and_a_sealed_source_will_do(tmp_p
     Store(tmp_path).unseal(child)
     Store(tmp_path).seal(source)
     assert done(apply(tmp_path)) == [("refer", "0002")]
+
+
+def test_an_encrypted_copy_is_to_be_decrypted_first(tmp_path: Path) -> None:
+    source = a_fork(a_thread(a_store(tmp_path)))
+    fork = a_fork(source)
+    store = a_secret_store(tmp_path)
+    store.detach(source.id)  # which makes its own fork a copy first
+    for each in (source, fork):
+        store.rekey(each.id)
+    (step,) = store.vacuum(legacy_forks=True).steps
+    assert (step.path, step.reason) == (fork.path, "it is encrypted: decrypt it first")
 
 
 def test_a_difference_behind_a_later_rollback_alone_keeps_the_file_as_it_is(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Annotated, NoReturn
@@ -15,9 +16,10 @@ from typing import Annotated, NoReturn
 import typer
 
 from rollout_cli import terminal
+from rollout_cli.cells import NARROW_COLUMNS
 from rollout_cli.failures import FINE, INTERRUPTED, READER_GONE, Interrupted, explain_failure
 from rollout_cli.options import PositionCommand, Program
-from rollout_cli.terminal import Output
+from rollout_cli.terminal import NARROWEST_COLUMNS, Output
 
 COMPLETION_VARIABLE = "_ROLLOUT_COMPLETE"
 """Set by the shell's completion function to `complete_<shell>`: then the arguments are words to be completed."""
@@ -44,6 +46,9 @@ COMMANDS = {  # in the order of --help: the module in `commands` that has the fu
 
 def make_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
     """The program with these commands; each takes a while to build."""
+    names, columns = tuple(names), shutil.get_terminal_size().columns
+    is_narrow = len(names) == 1 and columns < NARROW_COLUMNS  # the frames of a command's help would cut its options
+    context: dict[str, object] = {"help_option_names": ["-h", "--help"]}
     app = typer.Typer(
         name="rollout",
         cls=Program,
@@ -51,7 +56,8 @@ def make_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
         epilog="Exit codes: 0 fine, 1 damage found (verify, repair, doctor), 2 wrong usage, 3 could not read or write.",
         add_completion=False,
         pretty_exceptions_enable=False,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings=context | ({"terminal_width": max(columns, NARROWEST_COLUMNS)} if is_narrow else {}),
+        rich_markup_mode=None if is_narrow else "rich",
     )
     app.callback()(_options)
     for name in names:

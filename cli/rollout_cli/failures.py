@@ -7,6 +7,7 @@ what the shell would report if the signal had ended the program.
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -70,5 +71,6 @@ def tell(error: rollout.RolloutError) -> str:
 def _explain_usage(error: typer.TyperException) -> str:
     context = getattr(error, "ctx", None)
     command = "rollout" if context is None else context.command_path
-    what = error.format_message().rstrip(".")
+    what = error.format_message().rstrip(".").replace(": Value error, ", ": ")  # words of what converts the value
+    what = re.sub(r"\. Did you mean (.*)\?$", r" (did you mean \1?)", what)
     return f"{what[:1].lower()}{what[1:]}; see {command} --help"

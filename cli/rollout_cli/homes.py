@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -58,8 +58,13 @@ def do_each(paths: Iterable[Path], act: Callable[[Path], T]) -> Iterator[Deed[T]
             yield Deed(path, None, error)
 
 
-def do_and_tell(paths: list[Path], word: str, act: Callable[[Path], Path], json: bool) -> int:
-    """Act on each file, and tell what became of it: where it lies now, or what stood in the way. The exit code."""
+def do_and_tell(
+    paths: list[Path], word: str, act: Callable[[Path], Path], json: bool, unchanged: Collection[Path] = ()
+) -> int:
+    """Act on each file, and tell what became of it: where it lies now, or what stood in the way. The exit code.
+
+    `act` may put into `unchanged` those for which there was nothing to do.
+    """
     from rollout_cli import documents_store
 
     out, failed = Output(), False
@@ -72,7 +77,8 @@ def do_and_tell(paths: list[Path], word: str, act: Callable[[Path], Path], json:
             elif deed.error is not None:
                 print_error(f"rollout: {tell(deed.error)}")
             else:
-                out.print([((f"{word:<11}", "bold"), str(deed.outcome))], cut=False)
+                told = "unchanged" if deed.path in unchanged else word
+                out.print([((f"{told:<11}", "bold"), str(deed.outcome))], cut=False)
     if json:
         out.print_json(documents_store.moved(done))
     return UNREADABLE if failed else FINE

@@ -126,7 +126,7 @@ def explanation(lines: Iterable[rollout.Explained], columns: int | None) -> Iter
     styles["expired"] = "dim"
     for line in lines:
         kind, turn = preview(kind_of(line), LABEL_CHARS), short_id(line.turn_id or "-", columns)
-        cells = (str(line.line), str(line.offset), kind, turn, fate(line))
+        cells = (str(line.line), str(line.offset), kind, turn, fate(line, columns))
         yield table.row(cells, fate=styles.get(line.status, ""))
 
 
@@ -144,11 +144,11 @@ def kind_of(line: rollout.Explained) -> str:
     return line.status if line.type is None else line.type
 
 
-def fate(line: rollout.Explained) -> str:
-    """What became of a line, and by which: `rolled back by line 24`."""
+def fate(line: rollout.Explained, columns: int | None = None) -> str:
+    """What became of a line, and by which: `rolled back by line 24`; threads by the end of their ids if narrow."""
     by = "" if line.by is None and line.by_offset is None else _place(line.by, line.by_offset)
     if line.by_inherited and line.by_inherited != line.inherited:
-        by += f" of {line.by_inherited}"
+        by += f" of {short_id(line.by_inherited, columns)}"
     words = {
         "rolled_back": f"rolled back by {by}" if by else "rolled back",
         "replaced": f"replaced by {by}" if by else "replaced by a compaction",
@@ -156,7 +156,7 @@ def fate(line: rollout.Explained) -> str:
     }.get(line.status, str(line.status))
     if line.reason:
         words += f": {line.reason}"
-    return words + (f", inherited from {line.inherited}" if line.inherited else "")
+    return words + (f", inherited from {short_id(line.inherited, columns)}" if line.inherited else "")
 
 
 def report(report: rollout.Report) -> Iterator[Line]:
@@ -218,7 +218,7 @@ def count(number: int, noun: str) -> str:
 
 
 def short_id(name: str, columns: int | None) -> str:
-    """A whole turn id where there is room, else its end: ids of one hour begin alike."""
+    """A whole id where there is room, else its end: ids of one hour begin alike."""
     return name if columns is None or len(name) <= _id_columns(columns) else f"…{name[1 - _id_columns(columns) :]}"
 
 
@@ -249,7 +249,9 @@ def _keys(value: object) -> list[str]:
 def _context(context: Mapping[str, Any] | None) -> str:
     if context is None:
         return "none: the next turn gives the model its whole context again"
-    return _join(context, "model", "effort", "cwd", "approval_policy", "turn_id") or to_json(context)
+    policy = context.get("approval_policy")
+    words = {**context, "approval_policy": None if policy is None else f"approval {_scalar(policy)}"}
+    return _join(words, "model", "effort", "cwd", "approval_policy", "turn_id") or to_json(context)
 
 
 def _last(items: rollout.History, label: str) -> str | None:
@@ -284,7 +286,8 @@ def _reading(state: rollout.State) -> str:
     whole = ""
     if state.path is not None:
         try:
-            whole = f" of {size(Path(state.path).stat().st_size)}"
+            base = " and its base" if "history_base" in (state.session or {}) else ""
+            whole = f" of {size(Path(state.path).stat().st_size)}{base}"
         except OSError:
             whole = ""
     return f"{size(state.bytes_read)}{whole}, {state.records_decoded:,} records"

@@ -185,7 +185,8 @@ def _snippet(hit: rollout.Hit, columns: int | None) -> Iterator[Span]:
     """The text around a hit on one line that has so much room, the matches marked."""
     begin = 0
     before = 0 if columns is None else columns // 3
-    if columns is not None and hit.matches and hit.matches[0][0] > before:
+    is_cut = columns is not None and width(hit.snippet) > columns
+    if is_cut and hit.matches and hit.matches[0][0] > before:
         first = hit.matches[0][0]
         begin = first - before
         begin = hit.snippet.find(" ", begin, first) + 1 or begin

@@ -30,7 +30,7 @@ REST_DAYS, REST_BYTES = 30, 100 * MIB
 _LEFTOVER_S = 600.0
 _HIDDEN = (ASIDE, HALF_MADE, ".mended", ".damaged", ".backup", ".rekeyed", ".vacuumed")
 _KEPT = ("torn", "damaged", "backup")
-_TWIN = "the plain file beside it counts"
+_TWIN, _MISNAMED = "the plain file beside it counts", "its name is not that of a rollout"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -149,7 +149,8 @@ class _Doctor:
             if what.startswith("cannot be"):
                 yield Finding("unreadable", path, None, what, "see who may read it", resumes=False)
             elif what != _TWIN:
-                yield Finding("odd", path, None, what, "give it the name of a rollout, or take it out of the home")
+                rename = "give it the name of a rollout, or " if what == _MISNAMED else ""
+                yield Finding("odd", path, None, what, f"{rename}take it out of the home")
 
     def _cache(self, status: IndexStatus) -> Iterator[Finding]:
         if status.path is None and status.files and not has_keys(self._fs):

@@ -31,6 +31,7 @@ from rollout.encoding import encode
 from rollout.errors import Conflict, RolloutError, UsageError
 from rollout.limits import DEFAULT, MIB
 from rollout.storage import fork as forks
+from rollout.storage.decrypting import DecryptingSource
 from rollout.storage.ending import ordinal_of, records_in
 from rollout.storage.fs import AppendFile, FileSystem
 from rollout.storage.origin import Origin
@@ -181,12 +182,12 @@ class _Vacuum:
                 return None
             size = opened.source.size
             own = _first_record(opened.source, copied.end)
-            is_plain = isinstance(opened.source, FileSource)
+            is_plain, is_encrypted = isinstance(opened.source, FileSource), isinstance(opened.source, DecryptingSource)
         head = _head(copied, has_own=own is not None)
         what = f"refers to {copied.point.path.name} up to byte {copied.point.offset} instead of holding a copy of it"
         reason = None
         if not is_plain:
-            reason = "it is sealed: unseal it first"
+            reason = "it is encrypted: decrypt it first" if is_encrypted else "it is sealed: unseal it first"
         elif own is not None and ordinal_of(own) != copied.next_ordinal:
             reason = "its own lines are not numbered on from its source's"
         elif not (_is_paginated(copied) or self._wishes.legacy_forks):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,26 @@ def listed(*args: str | Path) -> list[str]:
     ran = run("history", *args, "--json")
     assert ran.code == 0, ran.err
     return [item["content"][0]["text"] for item in ran.json]
+
+
+def test_reconstruct_says_that_it_read_from_the_base_of_a_fork_too(tmp_path: Path) -> None:
+    store = a_store(tmp_path)
+    with a_log(store) as made, made.fork() as child:
+        take_turn(child, "in a fork")
+    ran = run("reconstruct", child.path, "--home", store.home)
+    (read,) = (row for row in ran.out.splitlines() if row.startswith("read "))
+    assert re.search(r" of [0-9.]+ \w+ and its base, ", read)
+
+
+def test_explain_names_a_base_by_the_end_of_its_id_where_there_is_little_room(tmp_path: Path) -> None:
+    store = a_store(tmp_path)
+    with a_log(store) as made:
+        take_turn(made, "q")
+        with made.fork() as child:
+            take_turn(child, "f")
+    words = ("explain", child.path, "--home", store.home)
+    assert f"visible, inherited from {made.id}\n" in run(*words).out
+    assert f"visible, inherited from …{made.id[-8:]}\n" in run_on_terminal(100, *words).out
 
 
 @pytest.mark.parametrize(

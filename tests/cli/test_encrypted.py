@@ -15,6 +15,7 @@ from tests.cli import run, write
 from tests.cli.test_startup import imported, running
 from tests.enciphering import a_secret_log
 from tests.sessions import a_log, a_store, lines_of, take_turn
+from tests.threads import a_revert, a_thread, says
 
 
 @pytest.fixture
@@ -112,6 +113,30 @@ def test_a_session_that_forks_need_is_encrypted_once_they_stand_alone(plain: Pat
     assert run("encrypt", plain, "--detach-forks").code == 0
     assert b"history_base" not in fork.path.read_bytes()
     assert "a plain question" in run("history", fork.path).out
+
+
+def test_what_a_revert_needs_is_encrypted_once_it_stands_alone(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = os.environ[KEYS_FILE]
+    monkeypatch.delenv(KEYS_FILE)
+    store = a_store(path.parents[4])
+    base = a_thread(store, "before the revert").path
+    revert = a_revert(store, rollout.open(base, "read"))
+    monkeypatch.setenv(KEYS_FILE, keys)
+    before = says(revert)
+    monkeypatch.setenv("ROLLOUT_HOME", str(store.home))
+    ran = run("encrypt", base)
+    assert (ran.code, base.name in plain_files(store.home)) == (3, True)
+    assert "--detach-forks makes them stand alone first" in ran.err
+    assert run("encrypt", base, "--detach-forks").code == 0
+    assert base.name not in plain_files(store.home)
+    assert says(revert) == before
+
+
+def test_one_for_which_there_is_nothing_to_do_is_called_unchanged(path: Path, plain: Path) -> None:
+    for more in ([], ["--dry-run"]):
+        assert run("encrypt", path, *more).out == f"unchanged  {path}\n"
+        assert run("rekey", path, *more).out == f"unchanged  {path}\n"
+        assert run("decrypt", plain, *more).out == f"unchanged  {plain}\n"
 
 
 @pytest.mark.parametrize("command", ["encrypt", "rekey", "decrypt"])

@@ -154,6 +154,11 @@ def test_wrong_usage_exits_with_two_and_names_the_help(args: list[str]) -> None:
     ran = run(*args)
     assert_one_line(ran, 2)
     assert "--help" in ran.err
+    assert "Value error" not in ran.err
+
+
+def test_a_command_that_is_misspelled_is_told_the_one_that_is_meant() -> None:
+    assert run("histori").err == "rollout: no such command 'histori' (did you mean 'history'?); see rollout --help\n"
 
 
 def test_the_zeroth_rollout_is_wrong_usage(home: Path) -> None:

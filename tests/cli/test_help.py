@@ -36,6 +36,16 @@ def test_a_command_gives_an_example_of_itself_that_it_understands(name: str) -> 
 
 
 @every_command
+def test_the_help_of_a_command_names_each_option_whole_in_a_narrow_terminal(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    shown = run(name, "--help").out
+    options = {each for param in commands[name].params for each in param.opts if param.param_type_name == "option"}
+    assert {each for each in options if each not in shown} == set()
+
+
+@every_command
 def test_what_a_command_does_not_know_is_one_line_that_names_its_help(name: str) -> None:
     for args in (["--nonsense"], ["x", "--home"], ["--nonsense=1", "-1"]):
         ran = run(name, *args)

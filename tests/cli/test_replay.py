@@ -201,10 +201,11 @@ def test_turns_compactions_rollbacks_and_texts_are_jumped_to(session: Path) -> N
         assert current(press(player, "T")).startswith("turn       t1")
         assert current(press(player, "c")).startswith("compacted  2 items")
         assert current(press(player, "r")) == "rollback   1 turn taken back"
-        assert "not found" in shown(press(player, "r"))[-2]
+        assert "not found behind this step" in shown(press(player, "r"))[-2]
         assert current(press(player, "C")).startswith("compacted")
         assert current(press(player, "/", *"AN ANSwer", "enter")) == "assistant  an answer"
-        assert "not found" in shown(press(player, "."))[-2]
+        assert "not found behind this step" in shown(press(player, "."))[-2]
+        assert "not found before this step" in shown(press(player, "?", *"nowhere", "enter"))[-2]
         assert current(press(player, "?", *"fix", "enter")) == "user       fix the tests"
 
 

@@ -66,6 +66,14 @@ def test_kinds_statuses_and_a_turn_choose_lines(home: Path) -> None:
     assert len(run("tail", "-1").out.splitlines()) == 10
 
 
+def test_when_none_of_the_newest_lines_is_chosen_it_says_how_to_see_older_ones(home: Path) -> None:
+    ran = run("tail", "-1", "-n", "2", "--status", "visible")
+    assert (ran.code, ran.out) == (0, "")
+    assert ran.err == "rollout: none of the newest 2 lines is one of these; --all looks at every line\n"
+    assert run("tail", "-1", "-n", "2", "--status", "visible", "--json").err == ""
+    assert run("tail", "-1", "-n", "0").err == ""
+
+
 def test_json_is_an_object_a_line_with_the_record_as_it_was_written(home: Path) -> None:
     ran = run("tail", "-1", "--all", "--json")
     told = [json.loads(line) for line in ran.out.splitlines()]

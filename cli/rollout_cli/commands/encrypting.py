@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rollout_cli.failures import FINE
-from rollout_cli.homes import do_and_tell, open_store, resolve_all, walk
+from rollout_cli.homes import do_and_tell, open_store, resolve_all, thread_of, walk
 from rollout_cli.options import Home, Json, SomeReferences
 from rollout_cli.terminal import print_error, progress
 
@@ -29,12 +29,13 @@ def encrypt(
     everything: All = False,
     dry_run: DryRun = False,
     detach_forks: Annotated[
-        bool, typer.Option("--detach-forks", help="First make the forks that need one stand alone.")
+        bool, typer.Option("--detach-forks", help="First make the forks and reverts that need one stand alone.")
     ] = False,
 ) -> int:
     """Encrypt plain sessions with the current key of $ROLLOUT_KEYS_FILE.
 
     One that is encrypted stays as it is. Every command reads them as long as it has the key; Codex does not.
+    What a fork or a revert goes on from is a file of its own, which stays plain unless it is named too, or --all.
 
     Example: rollout encrypt --all --dry-run
     """
@@ -47,14 +48,11 @@ def encrypt(
         try:
             return store.rekey(path)
         except InUse as error:
-            forks = store.forks_of(path)
-            if not forks:
-                raise
             if not detach_forks:
                 remedy = "--detach-forks makes them stand alone first"
                 raise InUse(error.message, path=error.path, remedy=remedy) from error
-            for fork in forks:
-                store.detach(fork)
+            for user in _users(store, path):
+                store.detach(user)
             return store.rekey(path)
 
     paths = _chosen(store, refs, everything, "encrypt", _is_plain)
@@ -107,6 +105,12 @@ def _is_plain(keys: frozenset[str]) -> bool:
     return not keys
 
 
+def _users(store: rollout.Store, path: Path) -> list[Path]:
+    """The forks of a session, and its other files that are reverts: they may need bytes of this one."""
+    reverts = [node.row for _, _, node in walk(store.tree()) if node.relation == "revert"]
+    return [*store.forks_of(path), *(row.path for row in reverts if row.id == thread_of(path) and row.path != path)]
+
+
 def _current_key() -> str:
     """The id of the current key. UsageError if there is none, NoKey if it cannot be read."""
     from rollout import Cipher
@@ -152,9 +156,13 @@ def _do(
     """Does what is due and tells it; the exit code."""
 
     def act(path: Path) -> Path:
-        return change(path) if is_due(store.keys_of(path)) and not dry_run else path
+        if not is_due(store.keys_of(path)):
+            unchanged.add(path)
+            return path
+        return path if dry_run else change(path)
 
+    unchanged: set[Path] = set()
     if not paths and not json:
         print_error(f"rollout: no session in {store.home} is to be {word}")
         return FINE
-    return do_and_tell(paths, "plan" if dry_run else word, act, json)
+    return do_and_tell(paths, "plan" if dry_run else word, act, json, unchanged)

@@ -9,7 +9,7 @@ import typer
 from rollout_cli import options, terminal
 from rollout_cli.failures import FINE
 from rollout_cli.options import Home, Source, Status, reference
-from rollout_cli.terminal import Output
+from rollout_cli.terminal import Output, print_error
 
 
 def tail(
@@ -17,7 +17,12 @@ def tail(
     home: Home = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON with stable keys, an object a line.")] = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written from now on.")] = False,
-    last: Annotated[int, typer.Option("-n", min=0, metavar="N", help="The newest N lines to begin with.")] = 10,
+    last: Annotated[
+        int,
+        typer.Option(
+            "-n", min=0, metavar="N", help="The newest N lines to begin with; what chooses lines chooses among them."
+        ),
+    ] = 10,
     everything: Annotated[bool, typer.Option("--all", help="Begin with the first line.")] = False,
     kind: Annotated[
         list[str] | None, typer.Option("--kind", metavar="KIND", help="Only such lines: message, turn_context, …")
@@ -40,7 +45,7 @@ def tail(
     import rollout
     from rollout_cli import documents_tail, render_tail
 
-    out = Output()
+    out, is_silent = Output(), True
     for told in rollout.tail(
         reference(source),
         last=None if everything else last,
@@ -51,10 +56,13 @@ def tail(
         home=home,
         interval_s=options.age(interval).total_seconds() if interval else 0.25,
     ):
+        is_silent = False
         if json:
             out.print_json(documents_tail.told(told))
         else:
             out.print([render_tail.told(told, out.columns)])
         if follow:
             terminal.flush()
+    if is_silent and (kind or status or turn) and not (json or everything):
+        print_error(f"rollout: none of the newest {last} lines is one of these; --all looks at every line")
     return FINE

@@ -78,7 +78,7 @@ class Player:
         self.message = ""
         self.is_done = False
         self.pending: Iterator[rollout.Place | None] | None = None
-        self._sought, self._back = "", False
+        self._sought, self._back, self._seeks_back = "", False, False
         self._due: float | None = None
         self._looked_at = 0.0
         begin = playback.last if follows or at_end else playback.first
@@ -146,7 +146,7 @@ class Player:
         try:
             found = next(self.pending)
         except StopIteration:
-            self.pending, self.message = None, "not found"
+            self.pending, self.message = None, f"not found {'before' if self._seeks_back else 'behind'} this step"
             return
         if found is not None:
             self.pending = None
@@ -238,12 +238,12 @@ class Player:
         if back:
             self._go(self.playback.turn_before(self.scene.step.place))
         else:
-            self.pending = self.playback.next_turn(self.scene.step.place)
+            self._seek(self.playback.next_turn(self.scene.step.place))
 
     def jump(self, kind: str, *, back: bool = False) -> None:
         """To the next step of a kind."""
         if self.scene is not None:
-            self.pending = self.playback.jump(self.scene.step.place, {kind}, back=back)
+            self._seek(self.playback.jump(self.scene.step.place, {kind}, back=back), back=back)
 
     def end(self, *, back: bool = False) -> None:
         """To the last step, or the first."""
@@ -262,7 +262,10 @@ class Player:
 
     def _search(self) -> None:
         if self._sought and self.scene is not None:
-            self.pending = self.playback.search(self.scene.step.place, self._sought, back=self._back)
+            self._seek(self.playback.search(self.scene.step.place, self._sought, back=self._back), back=self._back)
+
+    def _seek(self, pending: Iterator[rollout.Place | None], *, back: bool = False) -> None:
+        self.pending, self._seeks_back = pending, back
 
     def show_text(self) -> None:
         """The whole text of the step."""

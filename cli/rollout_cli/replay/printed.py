@@ -69,7 +69,7 @@ def _let_go(
 ) -> Iterator[Line | Block]:
     if folded:
         steps, by = sum(step.is_story for step in folded), folded[-1].by_offset
-        shown = f"{count(steps, 'step')}, replaced by byte {by}; --unfold shows them"
+        shown = f"{count(steps, 'step')}, replaced at byte {by}; --unfold shows them"
         yield ("   folded  ", "dim"), (shown, "dim italic")
         for step in folded:
             clock.see(step, is_shown=step.is_story)
