@@ -1,11 +1,13 @@
 """Sessions of the OpenAI Agents SDK: `RolloutSession` against those that the SDK keeps in SQLite, in one run.
 
 Every session holds the same items on the same disk. A call is timed from its `await` to its result, by turns with the
-same call of the others, in an order that changes, so that what the disk, the machine and who was there before leave
-behind weighs on all of them. The ratio is that of the medians, against the fastest of the others; where the two forms
-of a figure are noisy, the minima tell more. A third row tells what the disk takes of a durable call: a raw append of as
-many bytes and its fdatasync, in a thread. That is more than half of it, and more than SQLite pays, which writes over
-blocks that its log has already: a file that grows costs the file system an entry in its own journal.
+same call of one other session, so that what the disk and the machine take at the moment weighs on both, and nothing
+that a third one has left behind on either. The rows are those of the session against which ours does worst, by medians
+and by minima; where the two forms of a figure are noisy, the minima tell more.
+
+A third row tells what the disk takes of a durable call: a raw append of as many bytes and its fdatasync, in a thread.
+That is more than half of it, and more than SQLite pays, which writes over blocks that its log has already: a file that
+grows costs the file system an entry in its own journal.
 """
 
 from __future__ import annotations
@@ -13,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import random
 import statistics
 import tempfile
 import time
@@ -130,28 +131,36 @@ async def _measure(folder: Path, size: int, runs: int) -> list[Row]:
 
 async def _time(case: str, call: Call, sessions: dict[str, Any], times: int) -> list[Row]:
     """Two rows against the fastest, of the medians and of the minima; one against the raw append, if it is there."""
-    seconds: dict[str, list[float]] = {name: [] for name in sessions}
-    for name, session in sessions.items():  # warm, and to know how long it takes
-        seconds[name].append(await _seconds(call, session))
-    slow = {name for name, found in seconds.items() if found[0] > _SLOW_S}
-    seconds = {name: [] for name in sessions}
-    order, shuffle = list(sessions), random.Random(7).shuffle
+    medians, minima, raw = [], [], []
+    for name, session in sessions.items():
+        if name != OURS:
+            ours, theirs = await _by_turns(call, sessions[OURS], session, times)
+            median = statistics.median(ours), name, statistics.median(theirs)
+            if name == RAW:
+                raw = [median]
+            else:
+                medians.append(median)
+                minima.append((min(ours), name, min(theirs)))
+    found = [("median", _worst(medians)), ("min", _worst(minima)), *(("median", row) for row in raw)]
+    return [Row(f"{case}, {what}", ours, name, theirs, None) for what, (ours, name, theirs) in found]
+
+
+def _worst(found: list[tuple[float, str, float]]) -> tuple[float, str, float]:
+    return max(found, key=lambda row: row[0] / row[2])
+
+
+async def _by_turns(call: Call, ours: Any, theirs: Any, times: int) -> tuple[list[float], list[float]]:
+    """The seconds of each call."""
+    for session in (ours, theirs):
+        await call(session)  # what is only done once, such as opening a file
+    warm = [await _seconds(call, session) for session in (ours, theirs)]
     gc.collect()
+    found: tuple[list[float], list[float]] = [], []
     for n in range(times):
-        shuffle(order)
-        for name in order:
-            if name not in slow or n % 8 == 0:
-                seconds[name].append(await _seconds(call, sessions[name]))
-    rows = []
-    for what, figure in (("median", statistics.median), ("min", min)):
-        figures = {name: figure(found) for name, found in seconds.items() if name != RAW}
-        ours = figures.pop(OURS)
-        fastest = min(figures, key=figures.__getitem__)
-        rows.append(Row(f"{case}, {what}", ours, fastest, figures[fastest], None))
-    if RAW in seconds:
-        ours, raw = (statistics.median(seconds[name]) for name in (OURS, RAW))
-        rows.append(Row(f"{case}, median", ours, RAW, raw, None))
-    return rows
+        for seconds, session, first in zip(found, (ours, theirs), warm, strict=True):
+            if first <= _SLOW_S or n % 8 == 0:
+                seconds.append(await _seconds(call, session))
+    return found
 
 
 async def _seconds(call: Call, session: Any) -> float:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import datetime
 import functools
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -137,7 +137,7 @@ def record(type: str, payload: object) -> Part:
 
 def line(part: Part, unix_seconds: float, ordinal: int | None = None, label: bytes = b"") -> bytes:
     """The line, with its end; `unix_seconds` is its time, `label` the envelope of a Label."""
-    return enclose(head(part.type, unix_seconds, ordinal, label), part.payload)
+    return enclose(head(part.type, unix_seconds, ordinal, label), [(part.payload, b"")])[0]
 
 
 def head(type: str, unix_seconds: float, ordinal: int | None = None, label: bytes = b"") -> bytes:
@@ -151,16 +151,19 @@ def head(type: str, unix_seconds: float, ordinal: int | None = None, label: byte
     )
 
 
-def enclose(head: bytes, payload: bytes, behind: bytes = b"") -> bytes:
-    """The line, with its end, of a head and a payload; `behind` is what the envelope has behind that."""
-    if codec.is_too_deep(payload, DEFAULT.depth - 1):
+def enclose(head: bytes, payloads: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
+    """The lines, with their ends, of a head and of payloads, each with what the envelope has behind it."""
+    block, deepest = b"".join([payload for payload, _ in payloads]), DEFAULT.depth - 1
+    brackets = block.count(b"{") + block.count(b"[")  # if they are few in all, none is too deep
+    if brackets > deepest and any(codec.is_too_deep(payload, deepest) for payload, _ in payloads):
         raise RecordError(f"nested deeper than {DEFAULT.depth}")
-    if _BEGIN in payload:
-        payload = payload.replace(_BEGIN, _ESCAPED)
-    made = b"%b%b%b}\n" % (head, payload, behind)
-    if len(made) > DEFAULT.line_bytes:
-        raise RecordError(f"a line of {len(made)} bytes is longer than the limit of {DEFAULT.line_bytes}")
-    return made
+    if _BEGIN in block:  # it does not begin in one payload and end in another, as none ends in a brace that opens
+        payloads = [(payload.replace(_BEGIN, _ESCAPED), behind) for payload, behind in payloads]
+    lines = [b"%b%b%b}\n" % (head, payload, behind) for payload, behind in payloads]
+    longest = max(map(len, lines), default=0)
+    if longest > DEFAULT.line_bytes:
+        raise RecordError(f"a line of {longest} bytes is longer than the limit of {DEFAULT.line_bytes}")
+    return lines
 
 
 def timestamp(unix_seconds: float) -> str:

@@ -195,17 +195,16 @@ class Writer:
                     self._fail(error, "could not be written")
                     raise
             end = self._end
-        if self.durability is Durability.RECORD:
-            self._commit(end)
+            if self.durability is Durability.RECORD:
+                self._commit(end)
         return end
 
     def commit(self) -> int:
         """Returns when all that was appended before is on the disk: so many bytes from the start."""
         with self._changed:
             self._check_usable()
-            end = self._end
-        self._commit(end)
-        return self._durable_end
+            self._commit(self._end)
+            return self._durable_end
 
     def end_turn(self) -> None:
         """Commits, unless the durability is NONE."""
@@ -234,26 +233,25 @@ class Writer:
         self.close()
 
     def _commit(self, target: int) -> None:
-        """Waits for another thread's sync to cover `target`, or syncs for all that wait."""
-        with self._changed:
-            while self._durable_end < target or self._unsynced_dirs:
-                if self._failed:
-                    raise self._poisoned()
-                if self._syncing:
-                    self._changed.wait()
-                    continue
-                try:
-                    self._syncing = True
-                    goal = self._end  # bytes that come while the sync runs may be missed by it
-                    self._sync_unlocked()
-                    self._durable_end = goal
-                    self._unsynced_dirs = ()
-                except BaseException as error:
-                    self._fail(error, "could not be put on the disk")
-                    raise
-                finally:
-                    self._syncing = False
-                    self._changed.notify_all()
+        """Waits for another thread's sync to cover `target`, or syncs for all that wait. Under the lock, once."""
+        while self._durable_end < target or self._unsynced_dirs:
+            if self._failed:
+                raise self._poisoned()
+            if self._syncing:
+                self._changed.wait()
+                continue
+            try:
+                self._syncing = True
+                goal = self._end  # bytes that come while the sync runs may be missed by it
+                self._sync_unlocked()
+                self._durable_end = goal
+                self._unsynced_dirs = ()
+            except BaseException as error:
+                self._fail(error, "could not be put on the disk")
+                raise
+            finally:
+                self._syncing = False
+                self._changed.notify_all()
 
     def _sync_unlocked(self) -> None:
         """Syncs without the lock, so that others can append in the meantime."""

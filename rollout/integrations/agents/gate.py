@@ -6,9 +6,8 @@ never waits, so that it can be done on an event loop.
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from rollout.errors import Closed
 
@@ -18,7 +17,10 @@ class SessionClosed(Closed, RuntimeError):
 
 
 class Gate:
-    """Open until `close`; `let_go` is called once, when no call is inside any more. `name` is what is closed then."""
+    """Open until `close`; a call is made inside of `with`, and SessionClosed if it is not open.
+
+    `let_go` is called once, when no call is inside any more. `name` is what is closed then.
+    """
 
     def __init__(self, name: str, let_go: Callable[[], None]) -> None:
         self._name, self._let_go = name, let_go
@@ -31,21 +33,18 @@ class Gate:
         """Whether calls are refused."""
         return self._closed
 
-    @contextlib.contextmanager
-    def passed(self) -> Iterator[None]:
-        """Around a call. SessionClosed."""
+    def __enter__(self) -> None:
         with self._guard:
             if self._closed:
                 raise SessionClosed(f"{self._name} is closed", remedy="make a new one")
             self._inside += 1
-        try:
-            yield
-        finally:
-            with self._guard:
-                self._inside -= 1
-                is_over = self._is_over()
-            if is_over:
-                self._let_go()
+
+    def __exit__(self, *_: object) -> None:
+        with self._guard:
+            self._inside -= 1
+            is_over = self._is_over()
+        if is_over:
+            self._let_go()
 
     def close(self) -> None:
         """Refuses all later calls. Once is enough, twice is fine."""

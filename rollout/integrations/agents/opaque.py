@@ -44,8 +44,8 @@ _decode = _decoder.decode
 
 def lines_of(items: Iterable[object], unix_seconds: float, label: bytes = b"") -> list[bytes]:
     """The line of each item; `label` is the envelope of a Label. RecordError if one of them is no JSON value."""
-    head = encoding.head("response_item", unix_seconds, None, label)
-    return [encoding.enclose(head, *_payload_of(item)) for item in items]
+    payloads = [_payload_of(item) for item in items]
+    return encoding.enclose(encoding.head("response_item", unix_seconds, None, label), payloads)
 
 
 def _payload_of(item: object) -> tuple[bytes, bytes]:

@@ -248,7 +248,7 @@ class RolloutSession:
         """Carries `work` out, in the thread that it is called in."""
         if self._pid != os.getpid() and not self._gate.is_closed:
             self._open()  # in a forked process: what threads held when it was made is never given back
-        with self._gate.passed():
+        with self._gate:
             return work(self._branches)
 
     async def _read(self, work: Callable[[Branches], T]) -> T:
