@@ -18,9 +18,14 @@ from hypothesis import strategies as st
 import rollout
 from rollout import SourceError, Store, UsageError
 from rollout.catalog.documents import text_of
+from rollout.catalog.index import Index
 from rollout.catalog.query import fold, parse
+from rollout.catalog.texts import Texts
 from rollout.core.lines import BytesSource
 from rollout.record import read_records
+from rollout.storage import home as homes
+from rollout.storage.fs import REAL
+from rollout.storage.home import Entry
 from tests import builders as b
 from tests import strategies as logs
 from tests.homes import grow, meta_of, path_of, put, put_data, thread_id
@@ -317,6 +322,26 @@ def test_several_processes_that_search_a_new_home_at_once_find_the_same(home: Pa
     assert [child.communicate(timeout=120)[0].strip() for child in children] == ["300"] * 3
     found = Store(home).search("needle", limit=1000)
     assert len({(hit.path, hit.offset) for hit in found}) == len(found) == 300
+
+
+def test_a_file_that_another_process_takes_between_two_questions_is_found(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for n in range(2):
+        put(home, n, b.user("needle"))
+    first, second = homes.scan(home)
+    take = Texts._take
+
+    def let_another_go_first(texts: Texts, entry: Entry, file: tuple[int, int]) -> None:
+        monkeypatch.setattr(Texts, "_take", take)
+        assert len(Store(home).search("needle")) == 2
+        take(texts, entry, file)
+
+    with Index.open(home, REAL) as index:
+        texts = Texts(index, REAL)
+        assert len(list(texts.find(first, parse("needle")))) == 1  # who may hold it is asked here
+        monkeypatch.setattr(Texts, "_take", let_another_go_first)
+        assert len(list(texts.find(second, parse("needle")))) == 1
 
 
 def test_a_search_that_is_interrupted_keeps_what_it_has_taken(home: Path, store: Store) -> None:

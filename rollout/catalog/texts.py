@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -143,15 +143,19 @@ class Texts:
 
         `before`: only those that begin ahead of that offset.
         """
-        self._notice_others()
-        if entry.path not in self._keys:
-            self.take([entry])
-        key = self._keys.get(entry.path)
-        if key is None or not self._may_hold(key, query):
-            return
+        wanted = [KINDS.index(kind) for kind in kinds]
+        key = None
+        while (found := self._key_of(entry)) not in (None, key):  # another process may have begun the file anew
+            key = found
+            assert key is not None
+            if self._may_hold(key, query):
+                for document in self._documents(key, query, wanted, before):
+                    before = document.offset
+                    yield document
+
+    def _documents(self, key: int, query: Query, wanted: Sequence[int], before: int | None) -> Iterator[Document]:
         first = key << _OFFSET_BITS
         end = first + (_LIMIT if before is None else before)
-        wanted = [KINDS.index(kind) for kind in kinds]
         while rows := self._db.execute(
             "SELECT documents.id, documents.size, documents.line, documents.kind FROM texts CROSS JOIN documents "
             "ON documents.id = texts.rowid WHERE texts MATCH ? AND texts.rowid >= ? AND texts.rowid < ? "
@@ -161,6 +165,16 @@ class Texts:
             for id, size, line, kind in rows:
                 yield Document(id - first, size, line, KINDS[kind])
             end = rows[-1][0]
+
+    def _key_of(self, entry: Entry) -> int | None:
+        """The key of a file, which is taken if it was not; None if there is nothing of it."""
+        self._notice_others()
+        key = self._keys.get(entry.path)
+        if key is None:
+            self.take([entry])
+            key = self._keys.get(entry.path)
+            self._notice_others()  # one that has taken it meanwhile: who may hold what was asked before that
+        return key
 
     def _notice_others(self) -> None:
         """What is known of the tables holds as long as no other process writes to them."""
