@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from rollout import Rollout
-from rollout.errors import Locked, Poisoned, RolloutError, WriteError
+from rollout.errors import Locked, NotFound, Poisoned, RolloutError, WriteError
 from rollout.storage.recovery import mark_batch
 from rollout.storage.writer import Durability
 from rollout.turn import OpenTurn
@@ -254,7 +254,7 @@ def seal_until_killed(_: str = "") -> None:
         if not child:
             store = a_store(path.parents[4])
             while True:
-                with contextlib.suppress(Locked):
+                with contextlib.suppress(Locked, NotFound):  # who appends has unsealed it between two looks
                     store.seal(path)
                     store.unseal(path)
         say("seals", child)
