@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -64,6 +65,25 @@ def test_a_turn_lies_where_its_first_record_lies(data: bytes, limits: Limits) ->
     assert [turn.offset for turn in rollout.reconstruct(data, limits=limits).turns] == [
         turn.place.offset for turn in turns
     ]
+
+
+BEHIND = [
+    [],
+    [b.rolled_back(0)],
+    [b.rolled_back(1)],
+    [b.items_removed(1)],
+    [b.legacy_compacted("S")],
+    [b.aborted("t1")],
+]
+
+
+@pytest.mark.parametrize("item", [*logs.ODD_ITEMS, *logs.INVISIBLE], ids=b.dump)
+def test_an_item_is_the_same_however_the_reading_comes_by_it(item: object) -> None:
+    """In an envelope or bare, first in the log or behind others, with markers behind it that make it read on."""
+    for line, ahead, behind in itertools.product(
+        [b.line("response_item", item), b.bare_item(item)], [[], [b.user("q")], [b.started("t1"), b.user("q")]], BEHIND
+    ):
+        assert_same(b.log(*ahead, line, *behind), Limits())
 
 
 @settings(max_examples=20)

@@ -57,9 +57,9 @@ class _LooseHead(msgspec.Struct, frozen=True, gc=False):
 _loose = msgspec.json.Decoder(_Loose)
 _loose_head = msgspec.json.Decoder(_LooseHead)
 
-SESSION_META = r.Envelope(type="session_meta")
+SESSION_META = r.Envelope("session_meta", r.Head())
 """The envelope of a bare session meta of 2025."""
-PASSED_OVER = r.Envelope(type="record_type")
+PASSED_OVER = r.Envelope("record_type", r.Head())
 """The envelope of a `{"record_type": …}` line of 2025."""
 
 

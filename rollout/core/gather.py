@@ -120,16 +120,15 @@ class Gatherer:
         if self.names is not None:
             self.names.note(envelope)
         try:
-            if kind == "response_item":
-                if payload is None or payload is UNSET or payload.type is None:
-                    raise Malformed("it needs an object with a type")
-                self._take_item(data, offset, payload.type, payload.role, bare=False)
-            elif kind == "event_msg":
-                if payload is None or payload is UNSET or payload.type is None:
-                    raise Malformed("it needs an object with a type")
-                self._take_event(data, offset, payload.type)
-            elif payload is UNSET and kind not in _NO_ITEM:
+            if payload is UNSET:
                 self._take_item(data, offset, str(kind), envelope.role, bare=True)
+            elif kind in {"response_item", "event_msg"}:
+                if payload is None or payload.type is None:
+                    raise Malformed("it needs an object with a type")
+                if kind == "event_msg":
+                    self._take_event(data, offset, payload.type)
+                else:
+                    self._take_item(data, offset, payload.type, payload.role, bare=False)
             elif kind in _KINDS:
                 _KINDS[kind](self, data, offset)
             elif kind == "session_meta":
@@ -397,4 +396,3 @@ _KINDS = {
     "inter_agent_communication": Gatherer._take_agent,
 }
 _CODES = {"event_msg": EVENT, "session_meta": MUTE}
-_NO_ITEM = frozenset({None, "session_meta", "record_type"})

@@ -105,13 +105,7 @@ def plain_items(run: bytes, depth: int) -> list[bytes]:
     found = []
     for line in run.split(b"\n"):
         for piece in split(line, depth):
-            envelope = piece.envelope
-            head = None if envelope is None else envelope.payload
-            if envelope is not None and head is UNSET and envelope.type in r.ITEM_TYPES:
-                head = r.Head(envelope.type, envelope.role)
-            elif envelope is None or envelope.type != "response_item":
-                continue
-            if isinstance(head, r.Head) and head.type is not None and r.is_visible(head.type, head.role):
+            if piece.envelope is not None and r.visible_item(piece.envelope):
                 found.append(piece.data)
     return found
 

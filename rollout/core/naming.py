@@ -56,12 +56,8 @@ class Names:
 
     def note(self, envelope: r.Envelope) -> None:
         """One record, older than all before."""
-        head = envelope.payload
-        if isinstance(head, r.Head) and envelope.type is not None:
-            self.numbers.append(self._types[envelope.type][head.type])
-        else:
-            type, kind = r.types_of(envelope)
-            self.numbers.append(self._types[type][kind])
+        type, kind = r.types_of(envelope)
+        self.numbers.append(self._types[type][kind])
 
     def note_nothing(self) -> None:
         """Bytes that are no record, older than all before."""

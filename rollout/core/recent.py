@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UnsetType
 
 from rollout.core import codec, lines
 from rollout.core import records as r
@@ -218,18 +218,12 @@ def _base(data: bytes) -> list[Entry] | None:
 
 def _entry(data: bytes, envelope: r.Envelope) -> Entry | None:
     """A visible item; None for what no model sees."""
-    kind, head = envelope.type, envelope.payload
-    if kind == "response_item":
-        is_visible = isinstance(head, r.Head) and head.type is not None and r.is_visible(head.type, head.role)
-        return data if is_visible else None
-    if kind == "inter_agent_communication":
+    if envelope.type == "inter_agent_communication":
         try:
             return agent_item(data)
         except msgspec.ValidationError:
             return None
-    if head is not UNSET or kind is None or kind == "record_type" or kind in r.ENVELOPE_TYPES:
-        return None
-    return data if r.is_visible(kind, envelope.role) else None  # bare, as of 2025
+    return data if r.visible_item(envelope) else None
 
 
 def _runs_newest_first(segments: Iterable[Segment], limits: Limits) -> Iterator[list[bytes]]:

@@ -25,8 +25,8 @@ class Head(msgspec.Struct, frozen=True, gc=False):
 class Envelope(msgspec.Struct, frozen=True, gc=False):
     """The keys of a line that tell what it is.
 
-    `payload` is UNSET in the 2025 format (a bare item: `role` is then the item's), None where it is no object or its
-    head is not readable.
+    `payload` is UNSET of a bare item of 2025 (`role` is then the item's), None where it is no object or its head is
+    not readable.
     """
 
     type: str | None = None
@@ -163,11 +163,19 @@ ITEM_TYPES = HIDDEN_ITEM_TYPES | {
 def types_of(envelope: Envelope) -> tuple[str, str | None]:
     """The type of a record and that of its payload, if it has one; a bare item of 2025 is a response_item."""
     payload, type = envelope.payload, envelope.type or ""
-    if isinstance(payload, Head):
-        return type, payload.type
-    if payload is None or type in {"session_meta", "record_type"}:
-        return type, None
-    return "response_item", type
+    if payload is UNSET:
+        return "response_item", type
+    return type, None if payload is None else payload.type
+
+
+def visible_item(envelope: Envelope) -> tuple[str, str | None] | None:
+    """The type and the role of the response item that a record is, bare or not; None if no model sees one in it."""
+    payload, type, role = envelope.payload, envelope.type, envelope.role
+    if payload is not UNSET:
+        if type != "response_item" or payload is None:
+            return None
+        type, role = payload.type, payload.role
+    return None if type is None or not is_visible(type, role) else (type, role)
 
 
 def is_visible(type: str, role: str | None) -> bool:

@@ -142,14 +142,11 @@ def read_step(place: Place, line: bytes, limits: Limits = DEFAULT) -> Step:
 
 def _kind_of(envelope: r.Envelope) -> tuple[str, str]:
     """Kind and name."""
-    type, head = envelope.type or "", envelope.payload
-    if isinstance(head, r.Head) and head.type is not None:
-        if type == "event_msg":
-            return _EVENTS.get(head.type, OTHER), head.type
-        if type == "response_item":
-            return ITEM if r.is_visible(head.type, head.role) else OTHER, head.type
-    if head is msgspec.UNSET and type not in r.ENVELOPE_TYPES and type != "record_type":
-        return ITEM if r.is_visible(type, envelope.role) else OTHER, type
+    type, name = r.types_of(envelope)
+    if name is not None and type == "event_msg":
+        return _EVENTS.get(name, OTHER), name
+    if name is not None and type == "response_item":
+        return ITEM if r.visible_item(envelope) else OTHER, name
     return _TYPES.get(type, OTHER), type
 
 

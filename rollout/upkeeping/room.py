@@ -25,9 +25,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import zstandard
-from msgspec import UNSET
 
 from rollout.core import codec, explain, lines
+from rollout.core import records as r
 from rollout.errors import RolloutError
 from rollout.explanation import Explanation
 from rollout.limits import MIB
@@ -189,7 +189,7 @@ def _kind(piece: bytes) -> str | None:
     envelope = codec.decode_plain(piece)
     if envelope is None:
         envelope = next((part.envelope for part in codec.split(piece) if part.envelope is not None), None)
-    return None if envelope is None or envelope.payload is UNSET else envelope.type
+    return None if envelope is None else r.types_of(envelope)[0]
 
 
 def _image_bytes(piece: bytes) -> int:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import Raw
 
 from rollout.core import codec, lines
 from rollout.core import records as r
@@ -306,9 +306,8 @@ def changes(segments: Iterable[Segment], limits: Limits = DEFAULT) -> Iterator[C
 def _change(data: bytes, envelope: r.Envelope, place: Place | None) -> Change | None:
     kind, head = envelope.type, envelope.payload
     try:
-        if kind == "response_item":
-            is_visible = isinstance(head, r.Head) and head.type is not None and r.is_visible(head.type, head.role)
-            return Added(data, place) if is_visible else None
+        if r.visible_item(envelope):
+            return Added(data, place)
         if kind == "event_msg":
             return _event(data, head.type if isinstance(head, r.Head) else None, place)
         if kind == "compacted":
@@ -320,8 +319,7 @@ def _change(data: bytes, envelope: r.Envelope, place: Place | None) -> Change | 
             return Added(agent_item(data), place)
     except msgspec.ValidationError:
         return None  # malformed: it has no effect
-    is_bare = head is UNSET and kind is not None and kind != "record_type" and kind not in r.ENVELOPE_TYPES
-    return Added(data, place) if is_bare and r.is_visible(str(kind), envelope.role) else None
+    return None
 
 
 def _event(data: bytes, type: str | None, place: Place | None) -> Change | None:
