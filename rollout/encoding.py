@@ -137,38 +137,48 @@ def record(type: str, payload: object) -> Part:
 
 def line(part: Part, unix_seconds: float, ordinal: int | None = None, label: bytes = b"") -> bytes:
     """The line, with its end; `unix_seconds` is its time, `label` the envelope of a Label."""
-    return enclose(head(part.type, unix_seconds, ordinal, label), [(part.payload, b"")])[0]
+    return enclose(head(part.type, unix_seconds, ordinal, label), part.payload)
 
 
 def head(type: str, unix_seconds: float, ordinal: int | None = None, label: bytes = b"") -> bytes:
     """What a line has ahead of its payload."""
-    number = b"" if ordinal is None else b'"ordinal":%d,' % ordinal
-    return b'{"timestamp":"%b",%b%b"type":%b,"payload":' % (
-        timestamp(unix_seconds).encode(),
-        number,
-        label,
-        _encode(type),
-    )
+    unix_ms = round(unix_seconds * 1000)
+    return _head(unix_ms, type, label if ordinal is None else b'"ordinal":%d,%b' % (ordinal, label))
 
 
-def enclose(head: bytes, payloads: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
-    """The lines, with their ends, of a head and of payloads, each with what the envelope has behind it."""
-    block, deepest = b"".join([payload for payload, _ in payloads]), DEFAULT.depth - 1
-    brackets = block.count(b"{") + block.count(b"[")  # if they are few in all, none is too deep
-    if brackets > deepest and any(codec.is_too_deep(payload, deepest) for payload, _ in payloads):
+@functools.lru_cache(maxsize=16)  # many records are of one millisecond
+def _head(unix_ms: int, type: str, keys: bytes) -> bytes:
+    return b'{"timestamp":"%b",%b"type":%b,"payload":' % (_timestamp(unix_ms).encode(), keys, _encode(type))
+
+
+def enclose(head: bytes, payload: bytes, behind: bytes = b"") -> bytes:
+    """The line, with its end, of a head and a payload; `behind` is what the envelope has behind that."""
+    if codec.is_too_deep(payload, DEFAULT.depth - 1):
         raise RecordError(f"nested deeper than {DEFAULT.depth}")
-    if _BEGIN in block:  # it does not begin in one payload and end in another, as none ends in a brace that opens
-        payloads = [(payload.replace(_BEGIN, _ESCAPED), behind) for payload, behind in payloads]
-    lines = [b"%b%b%b}\n" % (head, payload, behind) for payload, behind in payloads]
-    longest = max(map(len, lines), default=0)
-    if longest > DEFAULT.line_bytes:
-        raise RecordError(f"a line of {longest} bytes is longer than the limit of {DEFAULT.line_bytes}")
-    return lines
+    if _BEGIN in payload:
+        payload = payload.replace(_BEGIN, _ESCAPED)
+    made = b"%b%b%b}\n" % (head, payload, behind)
+    if len(made) > DEFAULT.line_bytes:
+        raise RecordError(f"a line of {len(made)} bytes is longer than the limit of {DEFAULT.line_bytes}")
+    return made
+
+
+def enclose_all(head: bytes, payloads: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
+    """The same for many, each with what stands behind it: looked at one by one only if all together are too much."""
+    block = b"".join([payload + behind for payload, behind in payloads])
+    brackets = block.count(b"{") + block.count(b"[")
+    if brackets >= DEFAULT.depth or len(head) + len(block) > DEFAULT.line_bytes - 2 or _BEGIN in block:
+        return [enclose(head, payload, behind) for payload, behind in payloads]
+    return [b"%b%b%b}\n" % (head, payload, behind) for payload, behind in payloads]
 
 
 def timestamp(unix_seconds: float) -> str:
     """UTC with milliseconds: 2026-03-20T10:00:02.000Z."""
-    second, ms = divmod(round(unix_seconds * 1000), 1000)
+    return _timestamp(round(unix_seconds * 1000))
+
+
+def _timestamp(unix_ms: int) -> str:
+    second, ms = divmod(unix_ms, 1000)
     return f"{_second(second)}.{ms:03d}Z"
 
 

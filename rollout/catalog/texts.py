@@ -144,14 +144,13 @@ class Texts:
         `before`: only those that begin ahead of that offset.
         """
         wanted = [KINDS.index(kind) for kind in kinds]
-        key = None
-        while (found := self._key_of(entry)) not in (None, key):  # another process may have begun the file anew
-            key = found
-            assert key is not None
+        key, last = self._key_of(entry), None
+        while key is not None and key != last:  # another process may begin the file anew meanwhile
             if self._may_hold(key, query):
                 for document in self._documents(key, query, wanted, before):
                     before = document.offset
                     yield document
+            key, last = self._key_of(entry), key
 
     def _documents(self, key: int, query: Query, wanted: Sequence[int], before: int | None) -> Iterator[Document]:
         first = key << _OFFSET_BITS

@@ -45,7 +45,7 @@ _decode = _decoder.decode
 def lines_of(items: Iterable[object], unix_seconds: float, label: bytes = b"") -> list[bytes]:
     """The line of each item; `label` is the envelope of a Label. RecordError if one of them is no JSON value."""
     payloads = [_payload_of(item) for item in items]
-    return encoding.enclose(encoding.head("response_item", unix_seconds, None, label), payloads)
+    return encoding.enclose_all(encoding.head("response_item", unix_seconds, None, label), payloads)
 
 
 def _payload_of(item: object) -> tuple[bytes, bytes]:
