@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,19 @@ from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
 
 ALL_MUTANTS = "ROLLOUT_MUTANTS" in os.environ
 each_effect = pytest.mark.parametrize("effect", [Effect.FAIL, Effect.SHORT])
+
+
+def once(check: Check) -> Check:
+    """The same check, made of each state and what was acknowledged once: faults side by side leave much the same."""
+    passed: set[tuple[object, str]] = set()
+
+    def check_once(state: SimulatedDisk, acked: list[Any]) -> None:
+        key = frozenset(state.tree().items()), repr(acked)
+        if key not in passed:
+            check(state, acked)
+            passed.add(key)
+
+    return check_once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,6 +49,9 @@ class Scenario:
     limit: int = 4000
     mutant_limit: int | None = None
     fewest: int = 0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "check", once(self.check))
 
     def explore(self, *, sector_bytes: int = 0) -> Explored:
         """Checks all that a crash may leave."""

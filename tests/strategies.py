@@ -270,6 +270,8 @@ closing = st.one_of(step("complete", ids), step("complete", st.just("own")), ste
 endings = maybe(closing)
 starts = step("start", pick("new", "new", "new", "again", "none"))
 regular_turns = flat(starts, openings, st.one_of(saying, saying, announcements, agents, unsaid), doings, endings)
+own_contexts = step("context", st.just("own"), pick(1, 2, 3))
+compacting_turns = flat(starts, own_contexts, saying, compactions, own_contexts, doings, endings)
 turns_without_a_message = flat(starts, openings, maybe(compactions), st.lists(answers, max_size=1), endings)
 implicit_doings = st.lists(st.one_of(answers, compactions, tokens, step("abort", ids)), max_size=2)
 implicit_turns = flat(openings, st.one_of(saying, agents, unsaid), implicit_doings)
@@ -284,7 +286,9 @@ betweens = st.lists(
 heads: st.SearchStrategy[list[Step]] = st.one_of(
     st.just([("meta",)]), st.just([]), st.just([("meta",), ("meta",)]), flat(step("meta"), fragments, answers)
 )
-episodes = st.one_of(regular_turns, regular_turns, betweens, implicit_turns, turns_without_a_message, taken_back)
+episodes = st.one_of(
+    *(regular_turns, regular_turns, betweens, implicit_turns, compacting_turns, turns_without_a_message, taken_back)
+)
 
 
 def well_formed_lines(max_episodes: int = 8) -> st.SearchStrategy[list[bytes]]:

@@ -8,12 +8,11 @@ sees public names only.
 from __future__ import annotations
 
 import ast
+import functools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
-
-import pytest
 
 import rollout
 
@@ -95,20 +94,27 @@ def modules() -> dict[str, Path]:
 
 
 MODULES = modules()
-TREES = {name: ast.parse(path.read_bytes()) for name, path in MODULES.items()}
 
 
-def imports(name: str) -> Iterator[str]:
+@functools.cache
+def nodes(name: str) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(MODULES[name].read_bytes())))
+
+
+@functools.cache
+def imports(name: str) -> frozenset[str]:
     """The modules that `name` imports, wherever in it; `from a import b` is a.b where that is a module, else a."""
+    found: set[str] = set()
     package = name if MODULES[name].name == "__init__.py" else name.rpartition(".")[0]
-    for node in ast.walk(TREES[name]):
+    for node in nodes(name):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found.update(alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             up = package.split(".")[: len(package.split(".")) - node.level + 1] if node.level else []
             base = ".".join([*up, *filter(None, [node.module])])
             for alias in node.names:
-                yield f"{base}.{alias.name}" if f"{base}.{alias.name}" in MODULES else base
+                found.add(f"{base}.{alias.name}" if f"{base}.{alias.name}" in MODULES else base)
+    return frozenset(found)
 
 
 def within(module: str, prefix: str) -> bool:
@@ -119,8 +125,8 @@ def layer_of(module: str) -> Layer:
     return next(layer for layer in LAYERS if within(module, layer.name))
 
 
-def called_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(tree):
+def called_names(name: str) -> Iterator[tuple[str, int]]:
+    for node in nodes(name):
         match node:
             case ast.Call(func=ast.Name(id=name)):
                 yield name, node.lineno
@@ -128,46 +134,45 @@ def called_names(tree: ast.AST) -> Iterator[tuple[str, int]]:
                 yield name, node.lineno
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_a_module_imports_only_from_its_own_layer_and_those_below_it(name: str) -> None:
-    layer = layer_of(name)
-    for imported in imports(name):
-        top = imported.partition(".")[0]
+def test_a_module_imports_only_from_its_own_layer_and_those_below_it() -> None:
+    for name, imported in [(module, imported) for module in MODULES for imported in imports(module)]:
+        layer, top = layer_of(name), imported.partition(".")[0]
         if top in {"rollout", "rollout_cli"}:
-            assert within(imported, layer.name) or any(within(imported, own) for own in layer.own), imported
+            assert any(within(imported, own) for own in (layer.name, *layer.own)), (name, imported)
         else:
-            assert top in sys.stdlib_module_names | layer.third_party, imported
+            assert top in sys.stdlib_module_names | layer.third_party, (name, imported)
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if within(name, "rollout.core")])
-def test_the_core_does_no_io_and_knows_neither_clock_nor_chance(name: str) -> None:
-    assert IMPURE.isdisjoint(module.partition(".")[0] for module in imports(name))
-    assert not [
-        f"{called} in line {line}" for called, line in called_names(TREES[name]) if called in IMPURE_CALLS | CLOCKS
-    ]
+def test_the_core_does_no_io_and_knows_neither_clock_nor_chance() -> None:
+    core = [name for name in MODULES if within(name, "rollout.core")]
+    assert len(core) > 10
+    for name in core:
+        assert IMPURE.isdisjoint(module.partition(".")[0] for module in imports(name)), name
+        calls = [f"{name}: {called} in line {line}" for called, line in called_names(name)]
+        assert not [call for call in calls if call.split()[1] in IMPURE_CALLS | CLOCKS]
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if not within(name, "rollout_cli")])
-def test_nothing_in_the_library_imports_the_command_line_or_a_terminal(name: str) -> None:
-    assert {"rollout_cli", "typer", "rich", "click"}.isdisjoint(module.partition(".")[0] for module in imports(name))
+def test_nothing_in_the_library_imports_the_command_line_or_a_terminal() -> None:
+    terminal = {"rollout_cli", "typer", "rich", "click"}
+    for name in (name for name in MODULES if not within(name, "rollout_cli")):
+        assert terminal.isdisjoint(module.partition(".")[0] for module in imports(name)), name
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if not name.startswith(ABOVE_THE_LIBRARY)])
-def test_the_library_does_not_import_what_is_built_on_it(name: str) -> None:
-    assert not [module for module in imports(name) if module.startswith(ABOVE_THE_LIBRARY)]
+def test_the_library_does_not_import_what_is_built_on_it() -> None:
+    for name in (name for name in MODULES if not name.startswith(ABOVE_THE_LIBRARY)):
+        assert not [(name, module) for module in imports(name) if module.startswith(ABOVE_THE_LIBRARY)]
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if within(name, "rollout_cli")])
-def test_the_command_line_uses_public_names_only(name: str) -> None:
-    allowed = {module for module in imports(name) if not within(module, "rollout") or module in PUBLIC_MODULES}
-    assert set(imports(name)) == allowed
-    for node in ast.walk(TREES[name]):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "rollout":
-            assert node.attr in rollout.__all__ or f"rollout.{node.attr}" in PUBLIC_MODULES, f"rollout.{node.attr}"
+def test_the_command_line_uses_public_names_only() -> None:
+    for name in (name for name in MODULES if within(name, "rollout_cli")):
+        assert not [(name, m) for m in imports(name) if within(m, "rollout") and m not in PUBLIC_MODULES]
+        for node in nodes(name):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "rollout":
+                assert node.attr in rollout.__all__ or f"rollout.{node.attr}" in PUBLIC_MODULES, (name, node.attr)
 
 
 def test_the_public_names_are_written_out_and_all_of_them_exist() -> None:
-    written = [node for node in TREES["rollout"].body if isinstance(node, ast.Assign | ast.AnnAssign)]
+    written = [node for node in nodes("rollout") if isinstance(node, ast.Assign | ast.AnnAssign)]
     (names,) = [node.value for node in written if "__all__" in ast.unparse(node).partition("=")[0]]
     assert names is not None
     assert ast.literal_eval(names) == list(rollout.__all__)

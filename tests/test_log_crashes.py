@@ -27,7 +27,7 @@ from tests import builders as b
 from tests.crashing import ALL_MUTANTS, Scenario, check_sync, each_sync, name_fault
 
 CHECKS_ALL = "ROLLOUT_CRASH" in os.environ
-PART = 1 if CHECKS_ALL else 15
+PART = 1 if CHECKS_ALL else 30
 """One state in so many is checked to the end."""
 CONTEXT = {"model": "m"}
 CALLS = [

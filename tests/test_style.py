@@ -6,13 +6,13 @@ Sizes count every line of the file or function, comments and docstrings too.
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import tokenize
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
-
-import pytest
+from typing import TypeAlias
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("rollout", "cli", "tests", "bench", "examples", "docs")
@@ -21,72 +21,77 @@ LONGER_MODULES = {"tests/reference.py": 750}  # the rules in one piece, to be re
 FUNCTION_LINES = 70
 
 FILES = {str(path.relative_to(ROOT)): path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))}
-SOURCES = {name: path.read_bytes() for name, path in FILES.items()}
-TREES = {name: ast.parse(source) for name, source in SOURCES.items()}
-TEST_FILES = [name for name in FILES if Path(name).name.startswith("test_")]
 
 UNFINISHED = re.compile(r"\b(TO[D]O|FIX[M]E|X[X]X)\b")
 REASONED_IGNORE = re.compile(r"#\s*type: ignore\[[a-z-]+(, ?[a-z-]+)*\]\s*#\s*\S+ \S+")
 CODED_NOQA = re.compile(r"#\s*noqa: [A-Z]+[0-9]+(, ?[A-Z]+[0-9]+)*")
 
-every_file = pytest.mark.parametrize("name", FILES)
+Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+@functools.cache
+def source(name: str) -> bytes:
+    return FILES[name].read_bytes()
+
+
+@functools.cache
+def nodes(name: str) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(source(name))))
 
 
 def comments(name: str) -> Iterator[str]:
     """Each comment, with what follows it on its line, and where it stands."""
-    for token in tokenize.tokenize(BytesIO(SOURCES[name]).readline):
+    for token in tokenize.tokenize(BytesIO(source(name)).readline):
         if token.type == tokenize.COMMENT:
-            yield f"{token.string} (line {token.start[0]})"
+            yield f"{token.string} ({name}, line {token.start[0]})"
 
 
-def functions(name: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(TREES[name]):
+def functions(name: str) -> Iterator[Function]:
+    for node in nodes(name):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node
 
 
-def lines_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+def lines_of(node: Function) -> int:
     assert node.end_lineno is not None
     return node.end_lineno - node.lineno + 1
 
 
-@every_file
-def test_a_module_is_short_enough_to_be_read_in_one_go(name: str) -> None:
-    lines = len(SOURCES[name].splitlines())
-    assert lines <= LONGER_MODULES.get(name, MODULE_LINES)
+def test_a_module_is_short_enough_to_be_read_in_one_go() -> None:
+    lines = {name: len(source(name).splitlines()) for name in FILES}
+    assert not {name: n for name, n in lines.items() if n > LONGER_MODULES.get(name, MODULE_LINES)}
 
 
-@every_file
-def test_a_function_is_short_enough_to_be_seen_at_once(name: str) -> None:
-    assert not [(node.name, lines_of(node)) for node in functions(name) if lines_of(node) > FUNCTION_LINES]
+def test_a_function_is_short_enough_to_be_seen_at_once() -> None:
+    lines = {(name, node.name): lines_of(node) for name in FILES for node in functions(name)}
+    assert not {function: n for function, n in lines.items() if n > FUNCTION_LINES}
 
 
-@every_file
-def test_a_module_opens_with_its_contract_in_a_sentence(name: str) -> None:
-    contract = ast.get_docstring(TREES[name]) if SOURCES[name] else "An empty file makes a folder a package."
-    assert contract is not None
-    assert re.search(r"[.:]($|\n)", contract), contract
+def test_a_module_opens_with_its_contract_in_a_sentence() -> None:
+    for name in FILES:
+        (module,) = [node for node in nodes(name) if isinstance(node, ast.Module)]
+        contract = ast.get_docstring(module) if source(name) else "An empty file makes a folder a package."
+        assert contract is not None, name
+        assert re.search(r"[.:]($|\n)", contract), (name, contract)
 
 
-@pytest.mark.parametrize("name", TEST_FILES)
-def test_the_name_of_a_test_is_a_sentence_of_four_words_or_more(name: str) -> None:
-    tests = [node.name for node in functions(name) if node.name.startswith("test_")]
-    assert not [test for test in tests if len(test.removeprefix("test_").split("_")) < 4]
+def test_the_name_of_a_test_is_a_sentence_of_four_words_or_more() -> None:
+    files = [name for name in FILES if Path(name).name.startswith("test_")]
+    tests = [(name, node.name) for name in files for node in functions(name) if node.name.startswith("test_")]
+    assert not [(name, test) for name, test in tests if len(test.removeprefix("test_").split("_")) < 4]
 
 
-@every_file
-def test_nothing_is_left_to_be_finished_later(name: str) -> None:
-    assert not [line for line in SOURCES[name].decode().splitlines() if UNFINISHED.search(line)]
+def test_nothing_is_left_to_be_finished_later() -> None:
+    lines = [(name, line) for name in FILES for line in source(name).decode().splitlines()]
+    assert not [(name, line) for name, line in lines if UNFINISHED.search(line)]
 
 
-@every_file
-def test_no_exception_is_caught_without_saying_which(name: str) -> None:
-    handlers = [node for node in ast.walk(TREES[name]) if isinstance(node, ast.ExceptHandler)]
-    assert not [node.lineno for node in handlers if node.type is None]
+def test_no_exception_is_caught_without_saying_which() -> None:
+    handlers = [(name, node) for name in FILES for node in nodes(name) if isinstance(node, ast.ExceptHandler)]
+    assert not [(name, node.lineno) for name, node in handlers if node.type is None]
 
 
-@every_file
-def test_what_is_silenced_names_its_code_and_its_reason(name: str) -> None:
-    for comment in comments(name):
+def test_what_is_silenced_names_its_code_and_its_reason() -> None:
+    for comment in (comment for name in FILES for comment in comments(name)):
         assert "type: ignore" not in comment or REASONED_IGNORE.search(comment), comment
         assert "noqa" not in comment or CODED_NOQA.search(comment), comment

@@ -15,7 +15,7 @@ from rollout.storage.recovery import mark_batch
 from rollout.storage.writer import Durability, Writer
 from rollout.testing.crashes import Check, Tree, Workload, crash_states, explore
 from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
-from tests.crashing import Scenario, each, each_sync
+from tests.crashing import Scenario, each, each_sync, once
 from tests.storage import ME, holds_record, line, read
 
 HOME = "/home"
@@ -265,6 +265,7 @@ def test_each_sync_is_needed_or_known_to_be_harmless(scenario: Scenario, fault: 
     scenario.check_sync(fault)
 
 
+check_once = once(check)
 FAULTS = [
     *((Effect.FAIL, error, 0) for error in (errno.ENOSPC, errno.EIO, errno.EINTR)),
     *((Effect.SHORT, errno.EIO, written) for written in (0, 1, 7, 30)),
@@ -285,7 +286,7 @@ def test_after_a_fault_at_any_operation_reopening_finds_all_that_was_acknowledge
             scenario.work(disk, acked.append)
         disk.kill()
         for state in (disk.tree(), *crash_states(disk, limit=50)):
-            check(SimulatedDisk(state), acked)
+            check_once(SimulatedDisk(state), acked)
 
 
 def test_the_same_seed_gives_the_same_states() -> None:
