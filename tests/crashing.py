@@ -61,7 +61,7 @@ class Scenario:
         """As the function."""
         limit = self.mutant_limit or self.limit
         check_sync(
-            lambda: explore(self.work, self.check, start=self.start, faults=[fault], limit=limit),
+            lambda: explore(self.work, self.check, start=self.start, faults=[fault], limit=limit, newest_first=True),
             self.harmless.get(name_fault(fault)),
             self.fewest,
         )

@@ -291,8 +291,9 @@ episodes = st.one_of(
 )
 
 
-def well_formed_lines(max_episodes: int = 8) -> st.SearchStrategy[list[bytes]]:
-    return flat(heads, st.lists(episodes, max_size=max_episodes)).map(play)
+@st.composite  # which has a short repr: that of what it draws from is too long for hypothesis to print
+def well_formed_lines(draw: st.DrawFn, max_episodes: int = 8) -> list[bytes]:
+    return play(draw(flat(heads, st.lists(episodes, max_size=max_episodes))))
 
 
 def well_formed_logs(max_episodes: int = 8) -> st.SearchStrategy[bytes]:

@@ -151,7 +151,8 @@ def run(story: Story, faults: Sequence[Fault] = (), part: int = PART) -> tuple[E
             checked += 1
             check_trial(left)
 
-    return explore(workload, check, start=START, faults=faults, limit=300), checked
+    newest_first = bool(faults)  # without a sync the end is where something is lost
+    return explore(workload, check, start=START, faults=faults, limit=300, newest_first=newest_first), checked
 
 
 def is_chosen(state: SimulatedDisk, part: int) -> bool:

@@ -59,16 +59,19 @@ def explore(
     sector_bytes: int = 0,
     limit: int = 4000,
     seed: int = 0,
+    newest_first: bool = False,
 ) -> Explored:
     """Runs `workload` on a disk that holds `start`, and `check` on all that a crash after any operation may leave.
 
-    CrashFailure for the first state that does not pass.
+    CrashFailure for the first state that does not pass; with `newest_first`, of a crash after the last operation that
+    has one: found sooner where it is only asked whether there is any.
     """
     disk = SimulatedDisk(start, faults=faults)
     acks: list[tuple[int, object]] = []
     workload(disk, lambda value: acks.append((len(disk.ops), value)))
     seen = set()
-    for at in range(len(disk.ops) + 1):
+    places = range(len(disk.ops) + 1)
+    for at in reversed(places) if newest_first else places:
         acked = [value for ops, value in acks if ops <= at]
         for tree in crash_states(disk, at, sector_bytes=sector_bytes, limit=limit, seed=seed):
             key = (len(acked), frozenset(tree.items()))
