@@ -13,7 +13,7 @@ import pytest
 
 import rollout
 from tests.cli import environment
-from tests.test_layers import MODULES, TREES
+from tests.test_layers import MODULES, tree
 
 LAZY = """
 import json, sys
@@ -37,7 +37,7 @@ json.dump(seen, sys.stdout)
 
 def checked_imports() -> dict[str, tuple[str, str]]:
     """What a type checker sees: each public name, its module, and its name there."""
-    choices = [node for node in TREES["rollout"].body if isinstance(node, ast.If)]
+    choices = [node for node in tree("rollout").body if isinstance(node, ast.If)]
     (guarded,) = [node for node in choices if ast.unparse(node.test) == "TYPE_CHECKING"]
     found: dict[str, tuple[str, str]] = {}
     for node in guarded.body:
@@ -101,5 +101,5 @@ def test_what_a_module_lacks_is_not_taken_for_the_lack_of_it(monkeypatch: pytest
 
 
 def test_any_module_can_be_the_first_to_be_imported_as_none_needs_itself() -> None:
-    graph = {name: imports_when_run(tree) - {"rollout"} for name, tree in TREES.items()}
+    graph = {name: imports_when_run(tree(name)) - {"rollout"} for name in MODULES}
     assert len(list(graphlib.TopologicalSorter(graph).static_order())) == len(MODULES)
