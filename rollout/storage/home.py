@@ -174,9 +174,10 @@ def resolve(home: Path, reference: str, *, fs: FileSystem = REAL) -> Path:
         remedy = "give the id" if named else "give more of the id"
         told = f"{what.format(len(named or begun))}: {_told(named or begun, names)}"
         raise Ambiguous(f"{_shown(reference)} is {told}", remedy=remedy)
+    remedy = "give a path, a thread id, the beginning of one, a name, or -1 for the newest"
     raise NotFound(
         f"no rollout {_shown(reference)}: no such file, and no thread in {home} has that name or an id that begins so",
-        remedy="give a path, a thread id, the beginning of one, a name, or -1 for the newest",
+        remedy=f"{remedy}; a moment in it is given apart, as --at or `at`" if "@" in reference else remedy,
     )
 
 

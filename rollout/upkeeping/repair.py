@@ -100,7 +100,7 @@ def apply_repair(plan: RepairPlan, *, progress: Progress | None = None, fs: File
     """Carry a plan out; what it did is on the disk when it returns.
 
     Conflict: the file has changed since. InUse: the inside steps were refused, the end is mended. Locked, SourceError
-    or WriteError: the file was not replaced, though its end may be mended.
+    or WriteError: the file was not replaced, though its end may be mended; but for a WriteError that says it was.
     """
     path = plan.path
     with locked(fs, path, "repaired") as file:

@@ -140,7 +140,8 @@ def replace(
     """A file of these `pieces`, written at `new` as `write` does, takes the place of the locked `file` at `path`.
 
     `prove` is called in between, and raises what stands against it. Conflict if the old file is no longer of the `size`
-    that it had when the pieces were made of it; OSError. Whatever is raised, the file at `new` goes.
+    that it had when the pieces were made of it; OSError: nothing has changed, and the file at `new` is gone. WriteError
+    if it did take the place, and nobody can say that it keeps it.
     """
     unlink(fs, new)  # of one that a crash cut short
     try:
@@ -149,11 +150,15 @@ def replace(
         if file.size() != size:
             raise Conflict("somebody writes to it without a lock", path=path, remedy="end that program, try again")
         fs.rename(new, path)
-        fs.sync_dir(path.parent)
     except BaseException:
         with contextlib.suppress(OSError):
             unlink(fs, new)
         raise
+    try:
+        fs.sync_dir(path.parent)
+    except OSError as error:
+        what = f"is the new file, but its directory could not be put on the disk: {error.strerror}"
+        raise WriteError(what, path=path, remedy="a crash may bring the old file back; do it again then") from error
 
 
 def write(fs: FileSystem, path: Path, pieces: Iterable[bytes], *, mtime_ns: int | None = None) -> None:
