@@ -254,15 +254,8 @@ malformed = pick(*(("malformed", kind, payload) for kind, payloads in MALFORMED.
 openings = st.lists(st.one_of(contexts, contexts, fragments, worlds, step("expire", pick(*WAS[3:6]))), max_size=3)
 doings = st.lists(
     st.one_of(
-        answers,
-        saying,
-        step("tool", st.booleans()),
-        fragments,
-        contexts,
-        flat(compactions, maybe(contexts)),
-        rollbacks,
-        tokens,
-        st.one_of(announcements, agents, items, removals, worlds, passed, expired),
+        *(answers, saying, step("tool", st.booleans()), fragments, contexts, flat(compactions, maybe(contexts))),
+        *(rollbacks, tokens, st.one_of(announcements, agents, items, removals, worlds, passed, expired)),
     ),
     max_size=5,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import sqlite3
 import subprocess
@@ -66,7 +67,7 @@ def home(tmp_path: Path) -> Path:
 
 def check(home: Path) -> None:
     """The database is whole, and says what the files say."""
-    with sqlite3.connect(home / NAME) as db:
+    with contextlib.closing(sqlite3.connect(home / NAME)) as db, db:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     with Index.open(home) as index:
         found = {entry.path: digest for entry, digest, _ in index.digests(homes.scan(home))}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import sqlite3
@@ -227,7 +228,7 @@ def test_only_what_was_appended_is_read_again_and_only_whole_lines(home: Path, s
         assert len(hits(store, "needle")) == n - 1
         with path.open("ab") as file:
             file.write(b"\n")
-    with sqlite3.connect(home / INDEX) as db:
+    with contextlib.closing(sqlite3.connect(home / INDEX)) as db, db:
         before = path.stat().st_size - len(line) - 1
         assert db.execute("SELECT count(*), max(taken) FROM texts_taken").fetchone() == (1, before)
     assert [hit.line for hit in hits(store, "needle")] == [6, 5, 4, 3, 2]
@@ -307,7 +308,7 @@ def test_what_is_gone_from_the_home_goes_from_the_index(
         path_of(home, n).unlink()
     store.refresh_index()
     assert len(hits(store, "needle")) == 2
-    with sqlite3.connect(home / INDEX) as db:
+    with contextlib.closing(sqlite3.connect(home / INDEX)) as db, db:
         assert db.execute("SELECT count(*) FROM documents").fetchone() == (2,)
         assert db.execute("SELECT count(*) FROM texts WHERE texts MATCH 'needle'").fetchone() == (2,)
 
@@ -355,6 +356,6 @@ def test_a_search_that_is_interrupted_keeps_what_it_has_taken(home: Path, store:
 
     with pytest.raises(KeyboardInterrupt):
         store.search("nothing", progress=stop)
-    with sqlite3.connect(home / INDEX) as db:
+    with contextlib.closing(sqlite3.connect(home / INDEX)) as db, db:
         assert 20 <= db.execute("SELECT count(*) FROM texts_taken").fetchone()[0] < 60
     assert len(hits(store, "needle")) == 60
