@@ -6,6 +6,7 @@ ROLLOUT_TRACEBACK=1 shows the traceback of an error in the program itself.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import os
 import shutil
@@ -85,7 +86,9 @@ def _options(
 
 def main() -> NoReturn:
     """The entry point of `rollout`."""
-    sys.exit(run(sys.argv[1:]))
+    code = run(sys.argv[1:])
+    gc.freeze()  # at its end Python looks for garbage in all that was imported: as long as many a command takes
+    sys.exit(code)
 
 
 def run(args: Sequence[str]) -> int:

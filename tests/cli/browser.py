@@ -91,12 +91,12 @@ class Browser:
         self._call("Input.dispatchKeyEvent", type="keyDown", key=key, windowsVirtualKeyCode=code, **text)
         self._call("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
 
-    def show(self, *, width: int, height: int, dark: bool) -> None:
-        """How the page is looked at."""
+    def show(self, *, width: int, height: int, dark: bool, printed: bool = False) -> None:
+        """How the page is looked at; `printed`: as on paper."""
         phone = width < 600
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self._call("Emulation.setEmulatedMedia", features=[scheme])
+        self._call("Emulation.setEmulatedMedia", media="print" if printed else "", features=[scheme])
 
     def picture(self) -> bytes:
         """What is to be seen, as PNG."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import tracemalloc
 from html.parser import HTMLParser
@@ -130,6 +131,27 @@ def test_the_form_follows_the_name_of_the_output_and_nothing_is_overwritten(sess
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([NAME, "page.html"])
     assert run("export", session, "--json").code == 2
     assert run("export", tmp_path / "none.jsonl").code == 3
+
+
+@pytest.mark.skipif(os.name != "posix", reason="pipes with names and links are of POSIX systems")
+def test_a_stream_is_written_to_and_so_is_what_a_link_leads_to(session: Path, tmp_path: Path) -> None:
+    pipe, link, page = tmp_path / "pipe", tmp_path / "link", tmp_path / "page.html"
+    os.mkfifo(pipe)
+    page.write_text("old")
+    link.symlink_to(page)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        assert run("export", session, "-f", "html", "-o", pipe, "--force").code == 0
+        piped = os.read(reader, 1 << 20)
+    finally:
+        os.close(reader)
+    assert run("export", session, "-f", "html", "-o", link).code == 2
+    assert run("export", session, "-f", "html", "-o", link, "--force").code == 0
+    assert link.is_symlink()
+    assert pipe.is_fifo()
+    assert page.read_bytes() == piped
+    assert run("export", session, "-o", os.devnull).code == 0
+    assert Path(os.devnull).is_char_device()
 
 
 def test_the_page_shows_every_item_once_and_folds_what_is_long(session: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tomllib
@@ -12,6 +13,19 @@ import rollout_cli
 
 from tests.builders import log, session_meta, user
 from tests.cli import REPOSITORY, environment, run, write
+
+NEEDLESS_FOR_STATS = set(
+    """
+    rollout.catalog.doctor rollout.catalog.documents rollout.catalog.fates rollout.catalog.listing rollout.catalog.look
+    rollout.catalog.query rollout.catalog.row rollout.catalog.search rollout.catalog.sessions rollout.catalog.texts
+    rollout.catalog.tree rollout.core.explain rollout.core.gather rollout.core.history rollout.core.memory
+    rollout.core.reconstruct rollout.core.transcript rollout.encoding rollout.keeping rollout.labelling rollout.log
+    rollout.recorder rollout.state rollout.storage.decrypting rollout.storage.encrypted rollout.storage.fork
+    rollout.storage.origin rollout.storage.recovery rollout.storage.sealed rollout.storage.source rollout.storage.writer
+    rollout.turn rollout.upkeeping asyncio cryptography email hashlib pydantic random rich socket tempfile
+    """.split()
+)
+"""What they do not import as long as the index knows all files: whatever reads or writes a log, and what that takes."""
 
 
 def imported(program: str) -> set[str]:
@@ -40,6 +54,18 @@ def test_a_command_into_a_pipe_does_not_import_rich(tmp_path: Path) -> None:
         modules = imported(program)
         assert {"rich", "pydantic"}.isdisjoint(modules)
         assert len([module for module in modules if module.startswith("rollout_cli.commands.")]) == 1
+
+
+def test_stats_from_a_warm_index_import_nothing_that_reads_or_writes_a_log(tmp_path: Path) -> None:
+    folder = tmp_path / "sessions/2026/03/20"
+    folder.mkdir(parents=True)
+    path = folder / "rollout-2026-03-20T10-00-00-019d0000-0000-7000-8000-000000000001.jsonl"
+    path.write_bytes(log(session_meta(), user("q")))
+    os.utime(path, (1e9, 1e9))  # long enough ago for the index to be sure of it
+    assert run("stats", "--home", tmp_path, "--json").json["sessions"] == 1
+    modules = imported(running("stats", "--home", tmp_path))
+    assert "rollout.catalog.index" in modules
+    assert not NEEDLESS_FOR_STATS & modules
 
 
 def test_the_first_screen_of_a_replay_waits_for_no_more_than_it_shows() -> None:

@@ -20,22 +20,23 @@ if TYPE_CHECKING:
     from rollout_cli.export.chronicle import Chronicle
     from rollout_cli.terminal import ProgressCallback
 
+_FORM = "html, md, json, jsonl or openai; else as the output ends, or md."
 _WRITE_BYTES = 1 << 18
 _SUFFIXES = {".html": Form.html, ".htm": Form.html, ".md": Form.md, ".json": Form.json, ".jsonl": Form.jsonl}
 
 
 def export(
     source: Source,
-    form: Annotated[Form | None, typer.Option("--format", "-f", help="Else as the output ends, or md.")] = None,
+    form: Annotated[Form | None, typer.Option("--format", "-f", metavar="FORM", help=_FORM)] = None,
     output: Annotated[str | None, typer.Option("--output", "-o", metavar="FILE", help="Else it is printed.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Write over a file that is there.")] = False,
-    images: Annotated[bool, typer.Option("--images", help="Pictures, too (html, openai).")] = False,
+    images: Annotated[bool, typer.Option("--images", help="Keep the pictures (html, openai).")] = False,
     redact: Annotated[bool, typer.Option("--redact/--no-redact", help="Mask keys, tokens, passwords.")] = True,
     at: At = None,
     home: Home = None,
     json: Json = False,
 ) -> int:
-    """Write a session for others to read: html, md, json, jsonl (a rollout), openai (the next request).
+    """Write a session for others: html (a page), md, json, jsonl (a rollout again) or openai (the next request).
 
     Secrets are masked, as far as they can be recognized, and counted. For example: rollout export -1 -o session.html
     """
@@ -73,7 +74,7 @@ def _check(form: Form, path: Path | None, force: bool, json: bool) -> None:
         raise UsageError("a page is not for a terminal", remedy="give --output FILE.html, or a pipe")
     if path is not None and not path.parent.is_dir():
         raise UsageError(f"there is no folder {path.parent}", remedy="make it, or give another --output")
-    if path is not None and os.path.lexists(path) and (not force or path.is_dir()):
+    if path is not None and os.path.lexists(path) and not _is_stream(path) and (not force or path.is_dir()):
         raise UsageError(f"{path} is there already", remedy="give another --output, or --force")
 
 
@@ -124,15 +125,16 @@ def _pieces(
 def _documents(form: Form, chronicle: Chronicle, redactor: rollout.Redactor | None, images: bool) -> Iterator[str]:
     from rollout_cli.export import markdown, page
     from rollout_cli.export.facts import facts_of
+    from rollout_cli.export.headings import name_turns
     from rollout_cli.export.telling import Teller
 
     teller = Teller(redactor, images=images)
-    title, facts = facts_of(chronicle, teller)
+    headings, facts = name_turns(chronicle, teller), facts_of(chronicle, teller)
     if form is Form.md:
-        yield from markdown.to_markdown(chronicle, facts, teller)
+        yield from markdown.to_markdown(chronicle, headings, facts, teller)
         yield f"\n---\n{say_redacted(_counts(redactor), redact=redactor is not None)}\n"
     else:
-        yield from page.to_page(chronicle, title, facts, teller)
+        yield from page.to_page(chronicle, headings, facts, teller)
         yield page.to_end(say_redacted(_counts(redactor), redact=redactor is not None))
 
 
@@ -162,8 +164,17 @@ def _print(out: Output, form: Form, pieces: Iterable[bytes]) -> int:
     return 0
 
 
+def _is_stream(path: Path) -> bool:
+    """Whether it takes bytes and keeps no file, as a pipe or /dev/null does."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
 def _write(path: Path, pieces: Iterable[bytes]) -> int:
-    """A file that is whole or not there; its size in bytes."""
+    """A file that is whole or not there; its size in bytes. A stream is written to, and what a link leads to."""
+    path = path.resolve()
+    if _is_stream(path):
+        with path.open("wb", buffering=_WRITE_BYTES) as file:
+            return sum(file.write(piece) for piece in pieces)
     making = path.with_name(f".{path.name}.{os.getpid()}.making")
     try:
         with making.open("wb", buffering=_WRITE_BYTES) as file:

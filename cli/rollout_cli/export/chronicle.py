@@ -36,9 +36,11 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Section:
-    """`turn` is None for what stands before the first one; `number` counts the turns from 1.
+    """`turn` is None for what stands before the first one; `number` counts the turns from 1. It has so many `lines`.
 
-    `fate` is that of all its items, if they share one (`replaced`: also `by` what), else empty. It has so many `lines`.
+    `fate` is `undone` for a turn that does not stand, and for no other; `emptied` where all its items were taken back
+    but the turn stands (something behind the marker belongs to it); `replaced` where one compaction, in line `by`,
+    replaced all its items. Else it is empty, and its items say what became of them.
     """
 
     turn: rollout.Turn | None
@@ -106,6 +108,20 @@ class Chronicle:
             yield section, entries
             collections.deque(entries, maxlen=0)
 
+    def glance(
+        self, chosen: Callable[[Section], bool], wanted: Wanted
+    ) -> Iterator[tuple[Section, Iterator[rollout.Record]]]:
+        """Each section that is `chosen` with its records that are `wanted`, read no further than they are taken."""
+        is_chosen = False
+        pairs = self.explanation.records(lambda explained: is_chosen and wanted(explained))
+        for section in self.sections:
+            lines = itertools.islice(pairs, section.lines)
+            is_chosen = chosen(section)
+            if is_chosen:
+                yield section, (record for _, record in lines if record is not None)
+            is_chosen = False
+            collections.deque(lines, maxlen=0)
+
     def _take(
         self, pairs: Iterator[tuple[rollout.Explained, rollout.Record | None]], takes_all: bool
     ) -> Iterator[Entry]:
@@ -155,8 +171,11 @@ class Chronicle:
 def _section(
     turn: rollout.Turn | None, number: int, lines: int, fates: set[tuple[str, int | None]], items: int
 ) -> Section:
-    """A turn is undone as a whole if it does not stand; else its items say it."""
-    if turn is not None and not turn.stands:
-        return Section(turn, number, lines, "rolled_back", None, items)
     fate, by = next(iter(fates)) if len(fates) == 1 else ("", None)
+    if turn is not None and not turn.stands:
+        fate, by = "undone", None
+    elif fate == "rolled_back" and turn is not None:
+        fate = "emptied"
+    elif fate != "replaced":
+        fate = ""
     return Section(turn, number, lines, fate, by, items)

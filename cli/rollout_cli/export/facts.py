@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import collections
+from collections.abc import Iterable
+
 from rollout_cli.export.chronicle import Chronicle
+from rollout_cli.export.headings import Heading
 from rollout_cli.export.telling import Teller
+from rollout_cli.render import count
 from rollout_cli.times import local_time
 
-_TITLE_CHARACTERS = 100
+
+def title_of(headings: Iterable[Heading]) -> str:
+    """What the first user said who said anything; nothing where nobody did."""
+    return next((heading.theirs for heading in headings if heading.theirs and not heading.ours), "")
 
 
-def facts_of(chronicle: Chronicle, teller: Teller) -> tuple[str, list[tuple[str, str]]]:
-    """The title, and (name, value) of each fact that is known. Secrets in them are masked, and counted once."""
+def facts_of(chronicle: Chronicle, teller: Teller) -> list[tuple[str, str]]:
+    """(name, value) of each fact that is known of the session. Secrets in them are masked, and counted once."""
     session = chronicle.session
-    first = next((turn.user for turn in chronicle.turns if turn.user), None)
-    title = " ".join(teller.peek(first or "").split())
-    title = title if len(title) <= _TITLE_CHARACTERS else f"{title[:_TITLE_CHARACTERS]}…"
     models = list(dict.fromkeys(turn.model for turn in chronicle.turns if turn.model))
-    undone = sum(not turn.stands for turn in chronicle.turns)
     counts = chronicle.statuses
     seen = ", ".join(
         f"{counts[status]:,} {words}"
@@ -30,11 +34,22 @@ def facts_of(chronicle: Chronicle, teller: Teller) -> tuple[str, list[tuple[str,
         ("directory", _text(session.get("cwd"))),
         ("program", " ".join(word for key in ("originator", "cli_version") if (word := _text(session.get(key))))),
         ("model", ", ".join(models)),
-        ("turns", f"{len(chronicle.turns)}{f', {undone} of them taken back' if undone else ''}"),
+        ("turns", _count_turns(chronicle)),
         ("records", seen),
-        ("damage", f"{counts['damaged']:,} lines" if counts["damaged"] else None),
+        ("damage", count(counts["damaged"], "line") if counts["damaged"] else None),
     ]
-    return title or "Session", [(name, teller.clean(value)) for name, value in found if value]
+    return [(name, teller.clean(value)) for name, value in found if value]
+
+
+def _count_turns(chronicle: Chronicle) -> str:
+    fates = collections.Counter(section.fate for section in chronicle.sections)
+    undone, emptied = fates["undone"], fates["emptied"]
+    words = [
+        f"{len(chronicle.turns):,}",
+        f"{undone:,} of them taken back" if undone else "",
+        f"{emptied:,} with all items taken back" if emptied else "",
+    ]
+    return ", ".join(filter(None, words))
 
 
 def _text(value: object) -> str | None:

@@ -6,9 +6,11 @@ Everything that was recorded stands in fences longer than any in it, or is escap
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+import rollout
 from rollout_cli.export.chronicle import Chronicle, Section
+from rollout_cli.export.headings import Heading
 from rollout_cli.export.telling import Teller, Told, fate_of
 from rollout_cli.printable import printable
 from rollout_cli.times import local_time
@@ -17,26 +19,32 @@ _TICKS = re.compile(r"`+")
 _NOT_PLAIN = re.compile(r"([\\`*_{}\[\]<>()#!|&~])")
 
 
-def to_markdown(chronicle: Chronicle, facts: list[tuple[str, str]], teller: Teller) -> Iterator[str]:
-    """Pieces of the document; `facts` are what there is to say of the session."""
+def to_markdown(
+    chronicle: Chronicle, headings: Mapping[int, Heading], facts: list[tuple[str, str]], teller: Teller
+) -> Iterator[str]:
+    """Pieces of the document; `headings` are those of the turns, `facts` what there is to say of the session."""
     yield "# Session\n\n"
     yield "".join(f"- {key}: {inline(value)}\n" for key, value in facts)
+    is_empty = True
     for section, entries in chronicle.read(teller.tells):
         if section.turn is not None:
-            yield f"\n## {title(section)}\n"
+            yield f"\n## {_title(section, section.turn, headings[section.number].ours)}\n"
+            is_empty = False
         for entry in entries:
             told = teller.tell(entry)
             if told is not None:
                 yield from _piece(told, fate_of(entry.explained), entry.explained.line)
+                is_empty = False
+    yield "\nNothing was said in this session.\n" if is_empty else ""
 
 
-def title(section: Section) -> str:
-    """The heading of a turn; one that was taken back is struck through."""
-    turn = section.turn
-    assert turn is not None
-    words = [turn.status, inline(turn.model or ""), inline(local_time(turn.started))]
-    said = f"Turn {section.number} ({', '.join(word for word in words if word)})"
-    if section.fate == "rolled_back":
+def _title(section: Section, turn: rollout.Turn, ours: str) -> str:
+    """The heading of a turn, struck through if it does not stand and only then; in our words what it is, if need be."""
+    words = [turn.status, turn.model or "", local_time(turn.started)]
+    if section.fate == "emptied":
+        words.append("all its items taken back")
+    said = f"Turn {section.number}{ours and ': '}{ours} ({', '.join(inline(word) for word in words if word)})"
+    if section.fate == "undone":
         return f"~~{said}~~ taken back"
     return f"{said}, replaced by the compaction in line {section.by}" if section.fate == "replaced" else said
 

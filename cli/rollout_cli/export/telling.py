@@ -13,7 +13,7 @@ from rollout_cli.items import describe, texts
 
 _IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
 _FATES = {
-    "replaced": "replaced by the compaction in line",
+    "replaced": "replaced by line",
     "rolled_back": "taken back by line",
     "removed": "removed by line",
 }
@@ -80,7 +80,7 @@ class Teller:
             item = {**item, "type": "agent_message"}
         described = describe(item)
         kind = described.label if described.label in _KINDS else "item"
-        if kind == "developer" or (kind == "user" and _PROGRAM_TEXT.fullmatch(described.text)):
+        if kind == "developer" or (kind == "user" and is_program_text(described.text)):
             kind = "context"
         found = tuple(_images(item)) if self._images else ()
         return Told(kind, described.label, self.clean(described.text), _time(value), found)
@@ -113,6 +113,11 @@ _NOTES = {
     "entered_review_mode": ("user_facing_hint", "review begins {}"),
     "exited_review_mode": ("-", "review ends {}"),
 }
+
+
+def is_program_text(text: str) -> bool:
+    """Whether a user's message looks as if the program had written it."""
+    return _PROGRAM_TEXT.fullmatch(text) is not None
 
 
 def fate_of(explained: rollout.Explained) -> str:

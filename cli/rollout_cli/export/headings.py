@@ -1,0 +1,99 @@
+"""What each turn is called: by what its user said; where no user did, by what the log tells that it is.
+
+A turn has no user's words of its own where another agent began it, where the program did (a compaction, a review), and
+where they were taken back or cannot be read; then its records are looked at, as few of them as it takes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterable
+
+import rollout
+from rollout_cli.export.chronicle import Chronicle, Section
+from rollout_cli.export.telling import Teller, is_program_text
+from rollout_cli.items import describe, texts
+
+_CHARACTERS = 100
+_MOST_RECORDS = 64
+"""How many of a turn's messages are looked at."""
+_SHELL = re.compile(r"\s*<user_shell_command>(?:\s*<command>)?\s*(.*?)\s*</", re.DOTALL)
+_BY_PROGRAM = re.compile(r"\s*(?:<user_action>|\Z)")
+"""What counts as a user's message, but was written by the program when a review ended; and a message of nothing."""
+_MESSAGES = frozenset({"message", "agent_message"})
+_EVENTS = frozenset({"user_message", "entered_review_mode", "context_compacted"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Heading:
+    """A turn in one line: `ours`, words of this program, then `theirs`, recorded ones without secrets; one can lack."""
+
+    ours: str
+    theirs: str
+
+
+def name_turns(chronicle: Chronicle, teller: Teller) -> dict[int, Heading]:
+    """The heading of each turn, by its number. Secrets in it are masked, but not counted: they are told again below."""
+    found = {
+        section.number: Heading("", shorten(teller.peek(section.turn.user)))
+        for section in chronicle.sections
+        if section.turn is not None and section.turn.user and not _BY_PROGRAM.match(section.turn.user)
+    }
+    if len(found) < len(chronicle.turns):
+        sections = chronicle.glance(lambda each: each.turn is not None and each.number not in found, _may_name)
+        for section, records in sections:
+            ours, theirs = _find(section, itertools.islice(records, _MOST_RECORDS))
+            found[section.number] = Heading(ours, shorten(teller.peek(theirs)))
+    return found
+
+
+def shorten(text: str) -> str:
+    """A text in one line of at most so many characters, cut between words if it can be."""
+    line = " ".join(text.lstrip()[: 20 * _CHARACTERS].split())
+    if len(line) <= _CHARACTERS:
+        return line
+    cut = line[:_CHARACTERS]
+    words = cut.rpartition(" ")[0]
+    return f"{words if len(words) > _CHARACTERS // 2 else cut}…"
+
+
+def _may_name(explained: rollout.Explained) -> bool:
+    if explained.type == "event_msg":
+        return explained.kind in _EVENTS
+    return explained.type in {"compacted", "inter_agent_communication"} or (
+        explained.type == "response_item" and explained.kind in _MESSAGES
+    )
+
+
+def _find(section: Section, records: Iterable[rollout.Record]) -> tuple[str, str]:
+    """What it is called, in our words and in theirs: what was asked for, else what was done, else what there is."""
+    done: tuple[str, str] | None = None
+    for record in records:
+        begins, ours, theirs = _look(record)
+        if begins:
+            return ours, theirs
+        done = done or ((ours, theirs) if ours else None)
+    return done or ("No message from the user" if section.items else "Only events", "")
+
+
+def _look(record: rollout.Record) -> tuple[bool, str, str]:
+    """Whether a turn begins with it, and what the turn is called then in our words and in theirs; neither: unknown."""
+    if record.type == "compacted" or record.kind == "context_compacted":
+        return False, "Compaction", ""
+    value = record.value
+    item = value.get("payload", value)
+    if not isinstance(item, dict):
+        return False, "", ""
+    if record.type == "event_msg":
+        is_review = record.kind == "entered_review_mode"
+        said = texts(item.get("user_facing_hint" if is_review else "message"))
+        return is_review or bool(said.strip()), "Review" if is_review else "", said
+    if record.type == "inter_agent_communication" or record.kind == "agent_message":
+        return True, "From another agent", texts(item.get("content"))
+    described = describe(item)
+    by_hand = _SHELL.match(described.text)
+    if described.label != "user" or by_hand or is_program_text(described.text):
+        return False, *(("Shell command", by_hand[1]) if by_hand else ("", ""))
+    return True, "" if described.text.strip() else "An empty message", described.text
