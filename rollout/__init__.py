@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rollout.catalog.doctor import Diagnosis
     from rollout.catalog.findings import Finding
-    from rollout.catalog.index import IndexStatus
     from rollout.catalog.listing import Page
     from rollout.catalog.row import Row
     from rollout.catalog.search import Hit, Hits
     from rollout.catalog.sessions import Transcript, list_sessions, read_session
     from rollout.catalog.stats import Stats, StatsRow
+    from rollout.catalog.status import IndexStatus
     from rollout.catalog.tree import Node
     from rollout.core.history import History
     from rollout.core.labels import Label, check_session_id
-    from rollout.core.readings import Tokens
     from rollout.core.records import Damage
     from rollout.core.settle import Baseline, Cleared, NeverSet
     from rollout.core.spending import Spent
     from rollout.core.steps import Place, Step
+    from rollout.core.tokens import Tokens
     from rollout.core.truncation import Truncation
     from rollout.core.updates import context_updates
     from rollout.difference import Changed, Diff, diff
@@ -149,20 +149,20 @@ __all__ = [
 _WRITTEN_IN = {  # the names above, as they are imported for a type checker
     "rollout.catalog.doctor": "Diagnosis",
     "rollout.catalog.findings": "Finding",
-    "rollout.catalog.index": "IndexStatus",
     "rollout.catalog.listing": "Page",
     "rollout.catalog.row": "Row",
     "rollout.catalog.search": "Hit Hits",
     "rollout.catalog.sessions": "Transcript list_sessions read_session",
     "rollout.catalog.stats": "Stats StatsRow",
+    "rollout.catalog.status": "IndexStatus",
     "rollout.catalog.tree": "Node",
     "rollout.core.history": "History",
     "rollout.core.labels": "Label check_session_id",
-    "rollout.core.readings": "Tokens",
     "rollout.core.records": "Damage",
     "rollout.core.settle": "Baseline Cleared NeverSet",
     "rollout.core.spending": "Spent",
     "rollout.core.steps": "Place Step",
+    "rollout.core.tokens": "Tokens",
     "rollout.core.truncation": "Truncation",
     "rollout.core.updates": "context_updates",
     "rollout.difference": "Changed Diff diff",

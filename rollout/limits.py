@@ -56,3 +56,8 @@ SEARCH_TEXT_CHARACTERS = 1_000_000
 QUERY_CHARACTERS = 10_000
 QUERY_WORDS = 100
 SNIPPET_CHARACTERS = 200
+
+DEFAULT_SESSIONS = 20
+"""How many sessions an agent is told of."""
+DEFAULT_BUDGET_BYTES = 24_000
+"""How much of another session an agent reads."""

@@ -8,47 +8,24 @@ of it) is closed as interrupted before anything else is written.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
-import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
-from rollout import encoding, ids, labelling
+from rollout import encoding, labelling
 from rollout.core.labels import UNLABELLED, Label
 from rollout.encoding import Part
 from rollout.errors import UsageError
+from rollout.ports import Ports as Ports
 from rollout.storage import recovery
 from rollout.storage.cipher import Cipher
 from rollout.storage.encrypted import encrypt_line
 from rollout.storage.ending import Ending
-from rollout.storage.fs import REAL, FileSystem
 from rollout.storage.writer import Durability, Writer
 
 ABORTED_TEXT = (
     "<turn_aborted>\nThe previous turn was interrupted before it was finished. Commands that were running may still be "
     "running in the background; those that were aborted may have been carried out in part.\n</turn_aborted>"
 )
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Ports:
-    """What a log asks of the world: the home it lies in (None: none), files, the time (Unix seconds), randomness."""
-
-    home: Path | None = None
-    fs: FileSystem = REAL
-    clock: Callable[[], float] = time.time
-    randomness: Callable[[int], bytes] = os.urandom
-    uuid: ids.Uuid7 = dataclasses.field(default_factory=ids.Uuid7)
-
-    def new_id(self) -> str:
-        """A UUID of version 7, unique over processes by its randomness."""
-        return self.uuid.make(round(self.clock() * 1000), self.randomness(10))
-
-    def timestamp(self) -> str:
-        """Now, as lines have it."""
-        return encoding.timestamp(self.clock())
 
 
 class Recorder:

@@ -11,44 +11,41 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 
-from rollout import encoding, labelling
-from rollout.catalog import abbreviation, listing, sessions
-from rollout.catalog.doctor import Diagnosis, diagnose
-from rollout.catalog.index import IndexStatus
-from rollout.catalog.listing import Page
-from rollout.catalog.row import Row, Sort
-from rollout.catalog.search import Hits, search_home
-from rollout.catalog.selection import Filters, Selection
-from rollout.catalog.sessions import Transcript
-from rollout.catalog.stats import Stats, count_stats
-from rollout.catalog.tree import Node, grow_tree
-from rollout.catalog.upkeep import refresh_index, status_of_index
+from rollout import late
+from rollout.catalog.selection import Filters, Selection, Sort
 from rollout.core import labels
-from rollout.encoding import Part
 from rollout.errors import UsageError
-from rollout.keeping import Keeper
-from rollout.log import Rollout, create_log, open_log, read_log
-from rollout.places import new_path
-from rollout.recorder import Ports
+from rollout.limits import DEFAULT_BUDGET_BYTES, DEFAULT_SESSIONS
+from rollout.ports import Ports
 from rollout.storage import home as homes
-from rollout.storage import sealing
-from rollout.storage.cipher import Cipher
+from rollout.storage.durability import Durability
 from rollout.storage.fs import REAL, FileSystem, RealFileSystem
 from rollout.storage.keyed import with_keys
 from rollout.storage.names import read_names
-from rollout.storage.origin import locate
-from rollout.storage.sealing import Progress, Sealed
-from rollout.storage.writer import Durability, holder
-from rollout.turn import Tags
-from rollout.upkeeping import rekeying, room
-from rollout.upkeeping.room import Room
-from rollout.upkeeping.vacuum import Vacuumed, Wishes, vacuum
+
+if TYPE_CHECKING:
+    from rollout.catalog.doctor import Diagnosis
+    from rollout.catalog.listing import Page
+    from rollout.catalog.row import Row
+    from rollout.catalog.search import Hits
+    from rollout.catalog.sessions import Current, Transcript
+    from rollout.catalog.stats import Stats
+    from rollout.catalog.status import IndexStatus
+    from rollout.catalog.tree import Node
+    from rollout.keeping import Keeper
+    from rollout.log import Rollout
+    from rollout.storage.cipher import Cipher
+    from rollout.storage.sealing import Sealed
+    from rollout.turn import Tags
+    from rollout.upkeeping.room import Room
+    from rollout.upkeeping.vacuum import Vacuumed
 
 Reference = str | os.PathLike[str] | int
 """A path, a thread id, the beginning or the name of one, or -1, -2, … for the newest threads of the home."""
 Mode = Literal["append", "read"]
+Progress: TypeAlias = Callable[[int, int], None]
 Paths: TypeAlias = list[Path]
 
 VERSION = "0.1.0"
@@ -99,14 +96,14 @@ class Store:
         The arguments are what its session_meta says; `more` are further keys of it. `session_id` and `tags` are the
         label of the log, inside of that which is in force here. RecordError, UsageError, WriteError.
         """
-        label = labelling.in_force(labels.UNLABELLED).around(labels.label(session_id, tags))
+        label = late.labelling.in_force(labels.UNLABELLED).around(labels.label(session_id, tags))
         if reserved := sorted(_RESERVED & more.keys()):
             raise UsageError(f"{reserved[0]} is not for the caller to say", remedy="leave it out")
         thread, created = self._ports.new_id(), self._ports.clock()
         said = {"text": base_instructions} if isinstance(base_instructions, str) else base_instructions
         meta = {
             "id": thread,
-            "timestamp": encoding.timestamp(created),
+            "timestamp": late.encoding.timestamp(created),
             "cwd": os.fspath(cwd),
             "originator": originator,
             "cli_version": more.pop("cli_version", VERSION),
@@ -116,8 +113,9 @@ class Store:
             **({} if git is None else {"git": git}),
             **more,
         }
-        part, path = Part("session_meta", encoding.encode(meta)), new_path(self._ports, thread)
-        return create_log(path, thread, part, created, self._ports, durability, label=label)
+        part = late.encoding.Part("session_meta", late.encoding.encode(meta))
+        path = late.places.new_path(self._ports, thread)
+        return late.log.create_log(path, thread, part, created, self._ports, durability, label=label)
 
     def open(
         self,
@@ -136,10 +134,10 @@ class Store:
         """
         path, label = self.resolve(ref), labels.label(session_id, tags)
         if mode == "read":
-            return read_log(path, self._ports_for(path), label)
+            return late.log.read_log(path, self._ports_for(path), label)
         if mode != "append":
             raise UsageError(f"{mode!r} is no mode", remedy='give "append" or "read"')
-        return open_log(path, self._ports_for(path), durability, label)
+        return late.log.open_log(path, self._ports_for(path), durability, label)
 
     def list(
         self,
@@ -147,7 +145,7 @@ class Store:
         limit: int = 50,
         cursor: str | None = None,
         sort: Sort = "created",
-        progress: listing.Progress | None = None,
+        progress: Progress | None = None,
         **filters: Unpack[Filters],
     ) -> Page:
         """A page of the rollouts of this home, newest first (as they were created, or written to: `updated`).
@@ -156,7 +154,8 @@ class Store:
         they are asked for. `cursor` is that of the page before; `progress(done, total)` counts threads. UsageError.
         """
         selection = Selection(sort, **filters)
-        return listing.list_rows(self.home, self._ports.fs, selection, limit=limit, cursor=cursor, progress=progress)
+        home, fs = self.home, self._ports.fs
+        return late.listing.list_rows(home, fs, selection, limit=limit, cursor=cursor, progress=progress)
 
     def search(
         self,
@@ -166,7 +165,7 @@ class Store:
         cursor: str | None = None,
         kinds: Iterable[str] | None = None,
         standing: bool | None = None,
-        progress: listing.Progress | None = None,
+        progress: Progress | None = None,
         **filters: Unpack[Filters],
     ) -> Hits:
         """Records that hold all words of the query (see `catalog.query`), newest session first, and whether they stand.
@@ -179,27 +178,28 @@ class Store:
         filters.setdefault("forks", True)
         selection = Selection(**filters)
         home, fs = self.home, self._ports.fs
-        return search_home(
+        return late.search.search_home(
             home, fs, query, selection, limit=limit, cursor=cursor, kinds=kinds, standing=standing, progress=progress
         )
 
-    def tree(self, *, progress: listing.Progress | None = None) -> tuple[Node, ...]:
+    def tree(self, *, progress: Progress | None = None) -> tuple[Node, ...]:
         """All rollouts, archived ones too, with what was forked from them, went back in them, was started by them.
 
         Roots newest first, the children of each oldest first.
         """
-        return grow_tree(self.home, self._ports.fs, progress=progress)
+        return late.tree.grow_tree(self.home, self._ports.fs, progress=progress)
 
     def shorten(self, ids: Iterable[str]) -> dict[str, str]:
         """For each thread id its shortest beginning, by groups, that is a reference to it alone in this home."""
-        return abbreviation.shorten(ids, (entry.thread for entry in homes.scan(self.home, fs=self._ports.fs)))
+        threads = (entry.thread for entry in homes.scan(self.home, fs=self._ports.fs))
+        return late.abbreviation.shorten(ids, threads)
 
     def resolve(self, ref: Reference) -> Path:
         """The file that a reference names: a path, a thread id, the beginning or name of one, -1 (the newest).
 
         In that order; of a thread with several files, the one that it goes on in. NotFound, Ambiguous, UsageError.
         """
-        return locate(ref, self.home, fs=self._ports.fs)
+        return late.origin.locate(ref, self.home, fs=self._ports.fs)
 
     def names(self) -> Mapping[str, str]:
         """The names of threads by id, as `session_index.jsonl` has them: any text, also of threads that are gone."""
@@ -260,8 +260,8 @@ class Store:
         """
         path = self.resolve(ref)
         ports = self._ports_for(path)
-        by = holder(ports.timestamp())
-        return sealing.seal(ports.fs, path, held_by=by, level=level, progress=progress)
+        by = late.writer.holder(ports.timestamp())
+        return late.sealing.seal(ports.fs, path, held_by=by, level=level, progress=progress)
 
     def unseal(self, ref: Reference, *, progress: Progress | None = None) -> Path:
         """Puts the plain file in the place of the sealed one, whichever program sealed it; its path.
@@ -271,12 +271,13 @@ class Store:
         """
         path = self.resolve(ref)
         ports = self._ports_for(path)
-        return sealing.unseal(ports.fs, path, held_by=holder(ports.timestamp()), progress=progress)
+        by = late.writer.holder(ports.timestamp())
+        return late.sealing.unseal(ports.fs, path, held_by=by, progress=progress)
 
     def keys_of(self, ref: Reference) -> frozenset[str]:
         """The ids of the keys that a rollout's file is encrypted with: none, if it is plain. Needs no key."""
         path = self.resolve(ref)
-        return rekeying.keys_of(self._ports_for(path).fs, path)
+        return late.rekeying.keys_of(self._ports_for(path).fs, path)
 
     def rekey(self, ref: Reference) -> Path:
         """Encrypts a rollout's file anew under the current key; a plain one too, if nothing refers to it. Its path.
@@ -285,13 +286,13 @@ class Store:
         WrongKey, Locked, Conflict, WriteError: it is as it was. See `rollout.upkeeping.rekeying`.
         """
         path = self.resolve(ref)
-        rekeying.rekey(self._ports_for(path).fs, path, self.home)
+        late.rekeying.rekey(self._ports_for(path).fs, path, self.home)
         return path
 
     def decrypt(self, ref: Reference) -> Path:
         """Puts a plain file in the place of an encrypted one, each line where it was; its path. As `rekey`."""
         path = self.resolve(ref)
-        rekeying.decrypt(self._ports_for(path).fs, path, self.home)
+        late.rekeying.decrypt(self._ports_for(path).fs, path, self.home)
         return path
 
     def du(self, refs: Sequence[Reference] | None = None, *, progress: Progress | None = None) -> Room:
@@ -299,7 +300,7 @@ class Store:
 
         A file that cannot be read is a row with its trouble. NotFound, Ambiguous. See `rollout.upkeeping.room`.
         """
-        return room.measure(self._located(refs), self.home, self._ports.fs, progress)
+        return late.room.measure(self._located(refs), self.home, self._ports.fs, progress)
 
     def vacuum(
         self,
@@ -320,25 +321,26 @@ class Store:
         paths = self._located(refs)
         is_inside = all(path.absolute().is_relative_to(self.home) for path in paths or ())
         fs = (self._ports if is_inside else self._outside).fs
-        return vacuum(paths, self.home, fs, Wishes(apply, legacy_forks, event_images), progress)
+        wishes = late.vacuum.Wishes(apply, legacy_forks, event_images)
+        return late.vacuum.vacuum(paths, self.home, fs, wishes, progress)
 
     def refresh_index(self, rebuild: bool = False, texts: bool = True, progress: Progress | None = None) -> IndexStatus:
         """Brings the index of the home up to date, the `texts` that are searched too; `rebuild`: begins anew.
 
         It is a cache: lists and searches do the same on their own, as far as they need it.
         """
-        return refresh_index(self.home, self._ports.fs, rebuild=rebuild, texts=texts, progress=progress)
+        return late.upkeep.refresh_index(self.home, self._ports.fs, rebuild=rebuild, texts=texts, progress=progress)
 
     def index_status(self) -> IndexStatus:
         """How much of the home the index knows; no rollout is opened."""
-        return status_of_index(self.home, self._ports.fs)
+        return late.upkeep.status_of_index(self.home, self._ports.fs)
 
-    def doctor(self, *, progress: listing.Progress | None = None) -> Diagnosis:
+    def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
         """What is wrong in this home, and for each thing the command that helps; nothing is changed.
 
         `progress(bytes_done, bytes_total)` of what the index does not know yet. See `rollout.catalog.findings`.
         """
-        return diagnose(self.home, self._ports.fs, self._ports.clock, progress)
+        return late.doctor.diagnose(self.home, self._ports.fs, self._ports.clock, progress)
 
     def stats(self, *, progress: Progress | None = None, **filters: Unpack[Filters]) -> Stats:
         """What the sessions of this home have spent, by day, model and project, and what is in context now.
@@ -346,34 +348,34 @@ class Store:
         The filters choose threads as in `list`, but archived ones, subagents and forks count unless turned off, and
         `model`, `since` and `until` choose what was spent by that model, on those days (UTC). UsageError.
         """
-        return count_stats(self.home, self._ports.fs, filters, progress)
+        return late.stats.count_stats(self.home, self._ports.fs, filters, progress)
 
     def list_sessions(
         self,
-        limit: int = sessions.DEFAULT_SESSIONS,
+        limit: int = DEFAULT_SESSIONS,
         *,
-        current: sessions.Current = None,
+        current: Current = None,
         session_id: str | None = None,
     ) -> tuple[Row, ...]:
         """The newest sessions, for an agent: the `current` one is left out. See `rollout.list_sessions`."""
-        return sessions.Sessions(self.home, self._ports.fs, current).list(limit, session_id)
+        return late.sessions.Sessions(self.home, self._ports.fs, current).list(limit, session_id)
 
     def read_session(
         self,
         ref: Reference,
         *,
-        budget_bytes: int = sessions.DEFAULT_BUDGET_BYTES,
-        current: sessions.Current = None,
+        budget_bytes: int = DEFAULT_BUDGET_BYTES,
+        current: Current = None,
     ) -> Transcript:
         """What was said in another session than the `current` one, cut to a budget. See `rollout.read_session`."""
-        return sessions.Sessions(self.home, self._ports.fs, current).read(ref, budget_bytes)
+        return late.sessions.Sessions(self.home, self._ports.fs, current).read(ref, budget_bytes)
 
     def _located(self, refs: Sequence[Reference] | None) -> Paths | None:
         return None if refs is None else [self.resolve(ref) for ref in refs]
 
     def _keeper_for(self, path: Path) -> Keeper:
         ports = self._ports_for(path)
-        return Keeper(self.home, ports.fs, self._ports.timestamp)
+        return late.keeping.Keeper(self.home, ports.fs, self._ports.timestamp)
 
     def _ports_for(self, path: Path) -> Ports:
         return self._ports if path.absolute().is_relative_to(self.home) else self._outside
@@ -393,6 +395,6 @@ def open_rollout(
 
     The home is `home`, else the one that the file lies in, else the default one.
     """
-    path = locate(source, None if home is None else Path(home).expanduser())
+    path = late.origin.locate(source, None if home is None else Path(home).expanduser())
     store = Store(home or homes.home_of(path), cipher=cipher)
     return store.open(path, mode, durability=durability, session_id=session_id, tags=tags)

@@ -14,11 +14,12 @@ from typing import Any
 import msgspec
 
 from rollout.core import codec
-from rollout.core.metering import Gauge, MeteringGatherer
+from rollout.core.metering import Gauge, Meter, MeteringGatherer
 from rollout.core.outcomes import CALLS, OUTPUTS, has_failed, name_of
-from rollout.core.readings import Note, Reading, Running, Tokens, note_of, read_gauge
+from rollout.core.readings import note_of, read_gauge
 from rollout.core.reconstruct import Reconstruction
-from rollout.core.spending import Ledger, Meter, Spent, seconds_between
+from rollout.core.spending import Ledger, Spent, seconds_between
+from rollout.core.tokens import Note, Reading, Running, Tokens
 from rollout.core.transcript import speaker
 from rollout.explanation import Explained, Explanation
 from rollout.limits import DEFAULT, Limits

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import sqlite3
@@ -39,12 +40,12 @@ def cut_short(path: Path, rng: random.Random) -> None:
 
 
 def number_otherwise(path: Path, rng: random.Random) -> None:
-    with sqlite3.connect(path) as db:
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
         db.execute("PRAGMA user_version = 99")
 
 
 def lose_a_table(path: Path, rng: random.Random) -> None:
-    with sqlite3.connect(path) as db:
+    with contextlib.closing(sqlite3.connect(path)) as db, db:
         db.execute("DROP TABLE memories")
 
 
@@ -97,11 +98,11 @@ def test_the_index_is_for_its_owner_alone(home: Home) -> None:
 
 
 def test_on_a_full_disk_the_index_goes_on_in_memory(home: Home) -> None:
-    for n in range(20):
+    for n in range(60):
         home.add(n, turn(n).rstrip(b"\n"))
     with home.open() as index:
         index.connection.execute("PRAGMA max_page_count = 1")
-        assert len(home.digests(index)) == 20
+        assert len(home.digests(index)) == 60
         assert index.status().path is None
 
 

@@ -19,7 +19,7 @@ from rollout.storage.recovery import mark_batch
 from tests import children
 from tests.sessions import a_log, a_store, take_turn, texts
 
-STEPS = 250
+STEPS = 400
 A_LONG_BATCH = b"".join(mark_batch([b'{"type":"x","payload":1}\n'] * 9000))
 
 
@@ -101,10 +101,10 @@ def test_turns_and_records_that_are_read_beside_a_writer_grow_and_never_change(p
 
 
 def test_a_reader_sees_no_torn_end_while_it_is_mended(path: Path, tmp_path: Path) -> None:
-    seen = [read_by_path(path) for _ in while_running(tmp_path, "tear_and_mend", path, 150)]
+    seen = [read_by_path(path) for _ in while_running(tmp_path, "tear_and_mend", path, 300)]
     assert seen == sorted(seen)
     assert all(state == [*range(1, len(state) + 1)] for state in seen)
-    assert len(seen[-1]) == 150
+    assert len(seen[-1]) == 300
     assert len({len(state) for state in seen}) > 20
 
 

@@ -13,8 +13,9 @@ import rollout
 from rollout.catalog.digest import Digest
 from rollout.catalog.look import Look, look
 from rollout.core.outcomes import has_failed, name_of
-from rollout.core.readings import Tokens, read_gauge
+from rollout.core.readings import read_gauge
 from rollout.core.spending import day_of, seconds_between
+from rollout.core.tokens import Tokens
 from tests import builders as b
 from tests import metered as m
 from tests.metered import metered

@@ -5,8 +5,8 @@ A wide character takes two columns, a combining one none, and what is escaped ta
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from rollout_cli.printable import printable
 from rollout_cli.terminal import Line
@@ -15,8 +15,7 @@ NARROW_COLUMNS = 60
 """In a narrower terminal the columns of a table stand closer together."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """A column of a table: its heading and width. A terminal with less than `least_columns` does not show it."""
 
     name: str

@@ -12,11 +12,11 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from rollout_cli.terminal import NoOutput
 
 if TYPE_CHECKING:
+    import typer
+
     import rollout
 
 FINE, DAMAGE_FOUND, WRONG_USAGE, UNREADABLE, INTERRUPTED, READER_GONE = 0, 1, 2, 3, 130, 141
@@ -37,6 +37,8 @@ def interruptible(left: str = "what was done stands, the rest is as it was; run 
 
 def explain_failure(error: Exception) -> tuple[str, int]:
     """What happened and what to do, and the exit code."""
+    import typer
+
     library: Any = sys.modules.get("rollout.errors")  # an error of the library cannot come before its import
     if isinstance(error, typer.TyperException):
         return _explain_usage(error), WRONG_USAGE

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from rollout_cli.failures import FINE, UNREADABLE, interruptible, tell
 from rollout_cli.options import reference
@@ -20,8 +19,7 @@ _WHOLE_ID_COLUMNS = 160
 _THREAD = re.compile(r"rollout-.{19}-(?P<thread>[0-9a-f-]{36})[._]")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Deed(Generic[T]):
+class Deed(NamedTuple, Generic[T]):
     """What was done to one file: its `outcome`, or the `error` that was in the way."""
 
     path: Path

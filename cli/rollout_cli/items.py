@@ -5,10 +5,9 @@ Items are other people's data: any key may be missing or of any type, and none o
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 Item = Mapping[str, Any]
 
@@ -16,8 +15,7 @@ STYLES = {"user": "bold green", "assistant": "bold", "call": "cyan", "output": "
 """Rich styles by label; no other label has one."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Described:
+class Described(NamedTuple):
     """`label` is the role or the kind in one word, `text` all that there is to read, in lines."""
 
     label: str

@@ -8,14 +8,13 @@ neither. Rich is imported for a terminal only.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import io
 import os
 import shutil
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rollout_cli.printable import printable, printable_json
 
@@ -33,8 +32,7 @@ Span = str | tuple[str, str]
 Line = tuple[Span, ...]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Block:
+class Block(NamedTuple):
     """A text of several lines. It is indented, so that no line of data can pass for one of ours."""
 
     text: str

@@ -29,6 +29,8 @@ RACY_NS = 2_000_000_000
 """What was changed so shortly before it was seen may have changed again in the same tick: it is looked at once more."""
 _TIMEOUT_S = 10.0
 _LEVEL = 3
+_PAGE_BYTES = 8192
+"""A row takes about 1,000 bytes, of which pages of SQLite's own size keep a part elsewhere: a page more for each."""
 _MOST_MEMORY_BYTES = 1 << 30
 _TABLES = """
 CREATE TABLE IF NOT EXISTS files (
@@ -203,6 +205,7 @@ def _open_file(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(uri, timeout=_TIMEOUT_S, isolation_level=None, check_same_thread=False, uri=True)
     try:
         if _version(db) != SCHEMA:
+            db.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
             _set_up(db)
         db.execute("PRAGMA synchronous = NORMAL")
     except BaseException:
@@ -272,10 +275,10 @@ def _drop(db: sqlite3.Connection, paths: Sequence[tuple[bytes]]) -> None:
 def _read(db: sqlite3.Connection, where: str = "1", value: object = 1) -> list[Row]:
     """The rows that fit, else all; DatabaseError for one that is not as it was written."""
     rows = []
-    for *values, checksum in db.execute(f"SELECT {_COLUMNS} FROM files WHERE {where} = ?", (value,)).fetchall():
-        row = Row(*values)
+    for values in db.execute(f"SELECT {_COLUMNS} FROM files WHERE {where} = ?", (value,)).fetchall():
+        row = Row._make(values[:-1])
         try:
-            fits = row.checksum() == checksum
+            fits = row.checksum() == values[-1]
         except (TypeError, UnicodeEncodeError):  # whatever stands there instead
             fits = False
         if not fits:

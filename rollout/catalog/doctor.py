@@ -14,13 +14,14 @@ from pathlib import Path
 from rollout import ids
 from rollout.catalog.checkup import Checkup, File
 from rollout.catalog.findings import Finding, command_in
-from rollout.catalog.index import NAME, Index, IndexStatus, with_index
+from rollout.catalog.index import NAME, Index, with_index
+from rollout.catalog.status import IndexStatus
 from rollout.keeping import ASIDE, HALF_MADE
 from rollout.limits import MIB
 from rollout.storage import home as homes
-from rollout.storage.cipher import has_keys
 from rollout.storage.fs import FileSystem
 from rollout.storage.home import Entry
+from rollout.storage.keyed import has_keys
 from rollout.storage.names import Names, fold
 
 Progress = Callable[[int, int], None]

@@ -12,7 +12,6 @@ the same code runs over a database in memory. No symbolic link is followed to it
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import sqlite3
 import stat
@@ -21,22 +20,26 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import msgspec
 
+from rollout import late
 from rollout.catalog.cache import RACY_NS, Cache, Row
 from rollout.catalog.digest import Digest
-from rollout.catalog.fates import tell_fates
-from rollout.catalog.look import Known, Look, look
-from rollout.core.memory import Memory
+from rollout.catalog.known import Known, Told
 from rollout.errors import NotFound, SourceError
 from rollout.limits import DEFAULT, Limits
 from rollout.storage import home as homes
-from rollout.storage.cipher import has_keys
 from rollout.storage.fs import REAL, FileSystem
-from rollout.storage.home import Entry
+from rollout.storage.home import Entry, Named
+from rollout.storage.keyed import has_keys
 from rollout.storage.port import Status
+
+if TYPE_CHECKING:
+    from rollout.catalog.look import Look
+    from rollout.catalog.status import IndexStatus
+    from rollout.core.memory import Memory
 
 NAME = "rollout-index.sqlite3"
 _MOST_TRIES = 3
@@ -45,23 +48,10 @@ UNREADABLE = "cannot be read: "
 """How the trouble of a file begins that cannot be."""
 
 T = TypeVar("T")
+File: TypeAlias = Entry | Named
+F = TypeVar("F", bound=File)
 Progress = Callable[[int, int], None]
 """Bytes done, bytes in all."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class IndexStatus:
-    """`entries` rollouts are known, of `files` in the home; `stale` are to be read (again), which is `stale_bytes`.
-
-    `path` is None where the index is in memory; `bytes` is what its files take on the disk.
-    """
-
-    path: Path | None
-    entries: int
-    files: int
-    stale: int
-    stale_bytes: int
-    bytes: int
 
 
 class Index:
@@ -114,22 +104,20 @@ class Index:
             return self._cache.recover(error)
 
     def digests(
-        self, entries: Iterable[Entry], progress: Progress | None = None, *, at_once: bool = False
-    ) -> Iterator[tuple[Entry, Digest, float]]:
+        self, entries: Iterable[F], progress: Progress | None = None, *, at_once: bool = False
+    ) -> Iterator[tuple[F, Digest, float]]:
         """What each file says, and when it was changed (Unix seconds), in the order of the entries.
 
         Each is brought up to date when it is asked for. A file that cannot be read has a digest that says so; one that
         went away is left out. `at_once`: the entries are most of the home, and so their rows are read at once.
         """
-        done = _Progress(progress, 0)
         with self._lock:
             self._ahead = self._cache.rows() if at_once else {}
             self._threads = None
-        if progress is not None:
-            entries = list(entries)
-            done = _Progress(progress, sum(size for _, size in self._stale(entries)))
+        files = entries if progress is None else list(entries)
+        done = _Progress(progress, lambda: sum(size for _, size in self._stale(files)))
         try:
-            for entry in entries:
+            for entry in files:
                 with self._lock:
                     found = self._bring_up(entry, done)
                 if found is not None:
@@ -153,7 +141,7 @@ class Index:
         with self._lock:
             row = self._current(entry)
             before = None if row is None else self._recall(row)
-        return {} if before is None else tell_fates(before[1], self._limits)
+        return {} if before is None else late.fates.tell_fates(before[1], self._limits)
 
     def refresh(self, *, rebuild: bool = False, progress: Progress | None = None) -> IndexStatus:
         """Bring all files of the home up to date and forget those that are gone; `rebuild`: begin with nothing."""
@@ -177,7 +165,7 @@ class Index:
             entries = list(homes.scan(self.home, fs=self._fs))
             stale = list(self._stale(entries))
             path = self._cache.path
-            return IndexStatus(
+            return late.status.IndexStatus(
                 path=path,
                 entries=len(self._cache.paths()),
                 files=len(entries),
@@ -186,26 +174,26 @@ class Index:
                 bytes=0 if path is None else path.stat().st_size,
             )
 
-    def _stale(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, int]]:
+    def _stale(self, entries: Iterable[File]) -> Iterator[tuple[File, int]]:
         """The entries that are to be read, with how many bytes that is about."""
         for entry in entries:
             with contextlib.suppress(OSError, SourceError), self._lock:
-                status = self._fs.status(entry.path)
+                status = self._fs.status(entry.file)
                 row = self._row(entry)
                 if row is None or not self._holds(row, status):
                     grew = row is not None and row.identity == _identity(status) and row.size < status.size
                     yield entry, status.size - row.size if grew and row is not None else status.size
 
-    def _bring_up(self, entry: Entry, done: _Progress) -> tuple[Status, Digest] | None:
+    def _bring_up(self, entry: File, done: _Progress) -> tuple[Status, Digest] | None:
         """The digest of a file as it is now; None if it is gone."""
         status = None
         try:
-            status = self._fs.status(entry.path)
+            status = self._fs.status(entry.file)
             row = self._row(entry) or self._moved(entry, status)
             if row is not None and self._holds(row, status):
-                known = _unpack(row)
-                if known is not None:
-                    return status, known.digest
+                told = _unpack(row, _told)
+                if told is not None:
+                    return status, told.digest
             return status, self._look(entry, status, row, done).known.digest
         except (FileNotFoundError, NotFound):
             return None
@@ -217,18 +205,18 @@ class Index:
     def _current(self, entry: Entry) -> Row | None:
         """The row of a file, as it stands in the database; the file is read only if it has changed."""
         with contextlib.suppress(OSError, SourceError):
-            status, row = self._fs.status(entry.path), self._row(entry)
+            status, row = self._fs.status(entry.file), self._row(entry)
             if row is None or not self._holds(row, status, settled=False):
-                self._bring_up(entry, _Progress(None, 0))
+                self._bring_up(entry, _NO_PROGRESS)
         self._flush()
         return self._cache.get(self._key(entry))
 
-    def _look(self, entry: Entry, status: Status, row: Row | None, done: _Progress) -> Look:
+    def _look(self, entry: File, status: Status, row: Row | None, done: _Progress) -> Look:
         seen_ns = int(self._clock() * 1e9)
         before = None
         if row is not None and row.identity == _identity(status) and row.size != status.size and not entry.sealed:
             before = self._recall(row)
-        found = look(
+        found = late.look.look(
             entry.path,
             self.home,
             before=before,
@@ -259,13 +247,13 @@ class Index:
 
     def _holds(self, row: Row, status: Status, *, settled: bool = True) -> bool:
         """Whether a file is as it was when it was looked at; `settled`: and surely has not changed since, unseen."""
-        if (row.size, row.mtime_ns, row.identity) != (status.size, status.mtime_ns, _identity(status)):
+        if row.size != status.size or row.mtime_ns != status.mtime_ns or row.identity != _identity(status):
             return False
         if settled and abs(row.seen_ns - row.mtime_ns) < RACY_NS:
             return False
         if row.bases == _NO_BASES:
             return True
-        known = _unpack(row)
+        known = _unpack(row, _known)
         return known is not None and msgspec.msgpack.encode(self._bases(known)) == row.bases
 
     def _bases(self, known: Known) -> list[tuple[str, int, int, bool]]:
@@ -287,11 +275,11 @@ class Index:
                 self._threads.setdefault(entry.thread, []).append(entry.path)
         return sorted(self._threads.get(thread, []))
 
-    def _row(self, entry: Entry) -> Row | None:
+    def _row(self, entry: File) -> Row | None:
         key = self._key(entry)
         return self._waiting[key][0] if key in self._waiting else self._ahead.get(key) or self._cache.get(key)
 
-    def _moved(self, entry: Entry, status: Status) -> Row | None:
+    def _moved(self, entry: File, status: Status) -> Row | None:
         """The row of a file that lay elsewhere in the home under the same name."""
         key = self._key(entry)
         for row in self._cache.find(_identity(status)):
@@ -312,11 +300,11 @@ class Index:
     def _recall(self, row: Row) -> tuple[Known, Memory] | None:
         if row.path in self._waiting:
             self._flush()
-        known, memory = _unpack(row), self._cache.memory(row)
+        known, memory = _unpack(row, _known), self._cache.memory(row)
         if known is None or memory is None:
             return None
         try:
-            return known, Memory.decode(memory)
+            return known, late.memory.Memory.decode(memory)
         except msgspec.DecodeError:
             return None
 
@@ -326,21 +314,24 @@ class Index:
             self._waiting.clear()
             self._waiting_bytes = 0
 
-    def _key(self, entry: Entry) -> bytes:
-        path = os.fspath(entry.path)
+    def _key(self, entry: File) -> bytes:
+        path = entry.file
         return os.fsencode(path[self._skip :] if path.startswith(self._top) else path)
 
 
 class _Progress:
-    """Bytes that are done, over several files."""
+    """Bytes that are done, over several files; how many there are in all is counted once one is read."""
 
-    def __init__(self, report: Progress | None, total: int) -> None:
-        self._report, self._total, self._done = report, total, 0
+    def __init__(self, report: Progress | None, count: Callable[[], int]) -> None:
+        self._report, self._count, self._done = report, count, 0
+        self._total = -1
 
     def within(self, size: int) -> Progress | None:
         """For the next file, of which so many bytes are to be read."""
         if self._report is None:
             return None
+        if self._total < 0:
+            self._total = self._count()
         report, before = self._report, self._done
         self._done += max(0, size)
 
@@ -350,15 +341,16 @@ class _Progress:
         return tell
 
 
-def _unpack(row: Row) -> Known | None:
+def _unpack(row: Row, decoder: msgspec.msgpack.Decoder[T]) -> T | None:
     try:
-        return _known.decode(row.known)
+        return decoder.decode(row.known)
     except msgspec.DecodeError:
         return None
 
 
 def _identity(status: Status) -> str:
-    return "{}:{}".format(*status.identity)
+    device, inode = status.identity
+    return f"{device}:{inode}"
 
 
 def _new_number() -> int:
@@ -375,8 +367,9 @@ def _is_on_disk(home: Path, fs: FileSystem) -> bool:
         return False
 
 
-_known = msgspec.msgpack.Decoder(Known)
+_known, _told = msgspec.msgpack.Decoder(Known), msgspec.msgpack.Decoder(Told)
 _NO_BASES = msgspec.msgpack.encode([])
+_NO_PROGRESS = _Progress(None, int)
 
 
 def with_index(home: Path, fs: FileSystem, work: Callable[[Index], T]) -> T:

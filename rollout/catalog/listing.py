@@ -11,41 +11,30 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
 import msgspec
 
+from rollout import late
 from rollout.catalog import cursor as cursors
 from rollout.catalog.index import Index, with_index
-from rollout.catalog.query import Query, parse
-from rollout.catalog.row import Key, Row, Thread, row_of, threads_of
+from rollout.catalog.row import Row, row_of
 from rollout.catalog.selection import Selection
-from rollout.catalog.texts import Texts
+from rollout.catalog.threads import Home, Key, Progress, Skipped, Thread
 from rollout.errors import UsageError
-from rollout.storage import home as homes
 from rollout.storage.fs import FileSystem
 from rollout.storage.home import Entry
-from rollout.storage.names import read_names
 
-__all__ = ["Page", "Row", "Skipped", "list_rows"]
+if TYPE_CHECKING:
+    from rollout.catalog.query import Query
+    from rollout.catalog.texts import Texts
 
-Progress = Callable[[int, int], None]
-"""Is told how many threads were looked at, and of how many."""
 T = TypeVar("T")
 _FIRST_BUNCH, _LARGEST_BUNCH = 8, 256
 _created = msgspec.json.Decoder(tuple[str, tuple[str, str, str]])
 _updated = msgspec.json.Decoder(tuple[str, tuple[int, str]])
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Skipped:
-    """Something in the folders of a home that is not listed, and why not."""
-
-    path: Path
-    what: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -82,57 +71,35 @@ class Found:
     left_out: str | None
 
 
-class Home:
-    """What a look at a home has found: its threads, their names, and what is odd. One look; nothing is opened yet."""
+def tell(
+    look: Home, index: Index, threads: Iterable[tuple[Key, Thread]], selection: Selection
+) -> Iterator[Found | None]:
+    """Those that fit, None for one that does not; files are looked at when their turn comes."""
+    waiting: dict[Path, tuple[Key, Thread]] = {}
 
-    def __init__(self, home: Path, fs: FileSystem) -> None:
-        self.path, self.fs = home, fs
-        self.notes: list[Skipped] = []
-        self.files = list(homes.scan_names(home, lambda path, what: self.notes.append(Skipped(path, what)), fs=fs))
-        self.names = read_names(home, fs)
+    def heads() -> Iterator[Entry]:
+        for key, thread in threads:
+            head = thread.head
+            waiting[head.path] = key, thread
+            yield head
 
-    def threads(self, selection: Selection, after: Key | None = None) -> list[tuple[Key, Thread]]:
-        """Those that may fit, as far as names tell: newest first, from behind the key `after` on."""
-        keyed = [
-            (thread.key(selection.sort, self.fs), thread)
-            for thread in threads_of(self.files, selection.archived)
-            if selection.name is None or selection.fits_name(self.names.get(thread.id))
-        ]
-        if after is not None:
-            keyed = [pair for pair in keyed if _is_behind(pair[0], after)]
-        keyed.sort(key=operator.itemgetter(0), reverse=True)
-        return keyed
-
-    def tell(self, index: Index, threads: Iterable[tuple[Key, Thread]], selection: Selection) -> Iterator[Found | None]:
-        """Those that fit, None for one that does not; files are looked at when their turn comes."""
-        waiting: dict[Path, tuple[Key, Thread]] = {}
-
-        def heads() -> Iterator[Entry]:
-            for key, thread in threads:
-                head = thread.head
-                waiting[head.path] = key, thread
-                yield head
-
-        for head, digest, mtime in index.digests(heads()):
-            key, thread = waiting.pop(head.path)
-            others = [entry for entry in thread.files if entry.path != head.path]
-            row = row_of(head, others, digest, mtime, self.names, self.fs)
-            yield Found(key, thread, row, _passed_over(row, selection)) if selection.fits(row, digest) else None
-
-    def select(
-        self, index: Index, selection: Selection, after: Key | None = None, progress: Progress | None = None
-    ) -> Iterator[Found]:
-        """The threads that fit, newest first, from behind the key `after` on."""
-        threads = self.threads(selection, after)
-        for i, found in enumerate(self.tell(index, threads, selection)):
-            if found is not None:
-                yield found
-            if progress is not None:
-                progress(i + 1, len(threads))
+    for head, digest, mtime in index.digests(heads()):
+        key, thread = waiting.pop(head.path)
+        others = [entry for entry in thread.files if entry.path != head.path]
+        row = row_of(head, others, digest, mtime, look.names, look.fs)
+        yield Found(key, thread, row, _passed_over(row, selection)) if selection.fits(row, digest) else None
 
 
-def _is_behind(key: Key, after: Key) -> bool:
-    return tuple(key) < tuple(after)
+def select(
+    look: Home, index: Index, selection: Selection, after: Key | None = None, progress: Progress | None = None
+) -> Iterator[Found]:
+    """The threads that fit, newest first, from behind the key `after` on."""
+    threads = look.threads(selection, after)
+    for i, found in enumerate(tell(look, index, threads, selection)):
+        if found is not None:
+            yield found
+        if progress is not None:
+            progress(i + 1, len(threads))
 
 
 def _passed_over(row: Row, selection: Selection) -> str | None:
@@ -157,7 +124,7 @@ def list_rows(
     """
     check_limit(limit)
     after = _decode(selection, cursor)
-    query = None if selection.text is None else parse(selection.text)
+    query = None if selection.text is None else late.query.parse(selection.text)
     return with_index(home, fs, lambda index: _page(Home(home, fs), index, selection, limit, after, query, progress))
 
 
@@ -173,8 +140,10 @@ def _page(
     rows: list[Row] = []
     left_out, seen = {"subagents": 0, "forks": 0}, {"subagents": 0, "forks": 0}
     last: Key | None = None
-    found_all = look.select(index, selection, after, progress)
-    for found in found_all if query is None else _with_text(found_all, Texts(index, look.fs), query):
+    found_all = select(look, index, selection, after, progress)
+    if query is not None:
+        found_all = _with_text(found_all, late.texts.Texts(index, look.fs), query)
+    for found in found_all:
         if found.left_out is not None:
             seen[found.left_out] += 1
         elif len(rows) == limit:

@@ -17,20 +17,21 @@ from typing import Any
 import msgspec
 
 from rollout.catalog.digest import Digest, base_thread, says_of_itself
+from rollout.catalog.known import Known
 from rollout.core import codec, lines
 from rollout.core.gather import Gatherer, unpack
 from rollout.core.labels import can_hold_label, label_of
 from rollout.core.memory import Memory, Recorder
-from rollout.core.metering import Gauge, MeteringGatherer
+from rollout.core.metering import Gauge, Meter, MeteringGatherer
 from rollout.core.readings import read_gauge
 from rollout.core.reconstruct import Answer, Observer, Reconstruction, Segment
-from rollout.core.spending import Ledger, Meter
+from rollout.core.spending import Ledger
 from rollout.core.tally import Tally, question_of, tell_items
 from rollout.core.turns import Mark, Span
 from rollout.errors import NotFound
 from rollout.limits import DEFAULT, TURN_TEXT_CHARACTERS, Limits
-from rollout.storage.cipher import has_keys
 from rollout.storage.fs import REAL, FileSystem
+from rollout.storage.keyed import has_keys
 from rollout.storage.source import Lineage, Opened, open_path, visible_end
 
 EMPTY, FOREIGN = "empty", "no record of a rollout"
@@ -39,33 +40,6 @@ _STEP_BYTES = 1 << 16
 _MOST = 1 << 62  # what the encodings of numbers hold
 
 Progress = Callable[[int, int], None]
-
-
-class Known(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What was found out about a file, up to where its memory ends."""
-
-    digest: Digest
-    join: bytes
-    """A checksum of the last bytes that the memory covers."""
-    meta: dict[str, Any] | None = None
-    """Of the session_meta, if it lies within the memory, what a lineage needs of it."""
-    meta_is_first: bool = False
-    first: tuple[int, int] | None = None
-    """Segment and offset of the first boundary, if it lies within the memory."""
-    base: tuple[int, int] | None = None
-    base_items: bytes | None = None
-    """The same for the base compaction, and what `tell_items` says of it."""
-    session_ids: tuple[str, ...] = ()
-    tags: tuple[tuple[str, str], ...] = ()
-    ledger: Ledger = Ledger()
-    gauge: tuple[int, int] | None = None
-    """Segment and offset of what `context_tokens` was read from, if it lies within the memory."""
-    file_damage: int = 0
-    """How many files of the lineage are missing, and frames damaged."""
-    bases: tuple[tuple[str, int, int], ...] = ()
-    """Path, device and inode of each base that was read."""
-    wants: str | None = None
-    """The thread of a base that is missing."""
 
 
 class Look(msgspec.Struct, frozen=True):

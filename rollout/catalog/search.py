@@ -18,11 +18,11 @@ import msgspec
 from rollout.catalog import cursor as cursors
 from rollout.catalog.documents import KINDS, text_of
 from rollout.catalog.index import Index, with_index
-from rollout.catalog.listing import Found, Home, Progress, Skipped, check_limit, in_bunches
+from rollout.catalog.listing import Found, check_limit, in_bunches, tell
 from rollout.catalog.query import Query, parse, snippet
-from rollout.catalog.row import Thread
 from rollout.catalog.selection import Selection
 from rollout.catalog.texts import Document, Texts
+from rollout.catalog.threads import Home, Progress, Skipped, Thread
 from rollout.core import codec, labels
 from rollout.core import records as r
 from rollout.core.explain import REMOVED, REPLACED, ROLLED_BACK, VISIBLE
@@ -154,13 +154,13 @@ class _Search:
         done = 0
         for some in in_bunches(iter(threads)):
             if selection.is_narrow:
-                fitting = [found for found in self._look.tell(self._index, some, selection) if found is not None]
+                fitting = [found for found in tell(self._look, self._index, some, selection) if found is not None]
                 self._texts.take(entry for found in fitting for entry in found.thread.files)
                 yield from (found for found in fitting if found.left_out is None and self._holds(found.thread))
             else:
                 self._texts.take(entry for _, thread in some for entry in thread.files)
                 holding = [pair for pair in some if self._holds(pair[1])]
-                for found in self._look.tell(self._index, holding, selection):
+                for found in tell(self._look, self._index, holding, selection):
                     if found is not None and found.left_out is None:
                         yield found
             done += len(some)

@@ -8,13 +8,17 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 from rollout.catalog.digest import Digest
-from rollout.catalog.row import Row, Sort, read_time
+from rollout.catalog.times import read_time
 from rollout.core import labels
 from rollout.errors import UsageError
 
+if TYPE_CHECKING:
+    from rollout.catalog.row import Row
+
+Sort = Literal["created", "updated"]
 When = str | datetime.datetime | datetime.date
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _DAY = datetime.timedelta(days=1)

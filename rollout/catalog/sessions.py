@@ -20,12 +20,14 @@ from typing import TypeAlias
 
 from rollout import ids
 from rollout.catalog.index import Index
-from rollout.catalog.listing import Home, check_limit, list_rows
+from rollout.catalog.listing import check_limit, list_rows, tell
 from rollout.catalog.row import Row
 from rollout.catalog.search import Hit, search_home
 from rollout.catalog.selection import Selection
+from rollout.catalog.threads import Home
 from rollout.core.transcript import LEAST_BUDGET_BYTES, fit_messages
 from rollout.errors import NotFound, SourceError, UsageError
+from rollout.limits import DEFAULT_BUDGET_BYTES, DEFAULT_SESSIONS
 from rollout.state import read_state
 from rollout.storage import home as homes
 from rollout.storage.fs import FileSystem, RealFileSystem
@@ -36,8 +38,6 @@ Reference: TypeAlias = "str | os.PathLike[str] | int"
 Current: TypeAlias = "str | os.PathLike[str] | None"
 
 MOST_SESSIONS = 100
-DEFAULT_SESSIONS = 20
-DEFAULT_BUDGET_BYTES = 24_000
 _POSITION_CHARACTERS = 10  # far more than there are sessions, and few enough to be converted
 CURRENT_VARIABLES = ("ROLLOUT_CURRENT_SESSION", "CODEX_THREAD_ID")
 
@@ -134,7 +134,7 @@ class Sessions:
         if not any(entry.path == path.absolute() for _, thread in threads for entry in thread.files):
             return None
         with Index.open(self.home, self._fs) as index:
-            return next((found.row for found in look.tell(index, threads, selection) if found is not None), None)
+            return next((found.row for found in tell(look, index, threads, selection) if found is not None), None)
 
 
 def list_sessions(

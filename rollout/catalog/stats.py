@@ -14,16 +14,17 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from rollout import late
 from rollout.catalog.digest import Digest
 from rollout.catalog.index import UNREADABLE, Index, with_index
-from rollout.catalog.listing import Home, Skipped
-from rollout.catalog.row import Row, Thread, named_time, row_of
 from rollout.catalog.selection import Filters, Selection, When
-from rollout.core.readings import Tokens
+from rollout.catalog.threads import Home, Skipped, Thread
+from rollout.catalog.times import named_time
 from rollout.core.spending import Spent, day_of
+from rollout.core.tokens import Tokens
 from rollout.errors import UsageError
 from rollout.storage.fs import FileSystem
-from rollout.storage.home import Entry
+from rollout.storage.home import Named
 
 Progress = Callable[[int, int], None]
 """Bytes done, bytes in all: of what the index does not know yet."""
@@ -113,10 +114,12 @@ class _Counter:
         self.sessions = self.files = self.turns = self.bytes = self.without_tokens = 0
         self.notes: list[Skipped] = []
 
-    def count(self, files: list[tuple[Entry, Digest]]) -> None:
+    def count(self, files: list[tuple[Named, Digest]]) -> None:
         """One session: its files, the one that it goes on in first."""
         entry, head = files[0]
-        spent = [row for _, digest in files for row in digest.spent]
+        spent: Sequence[Spent] = head.spent
+        if len(files) > 1:
+            spent = [row for _, digest in files for row in digest.spent]
         is_told = bool(spent)
         if not spent:
             spent = [Spent(day_of(head.created) or day_of(named_time(entry)), head.model, 0, Tokens())]
@@ -126,14 +129,14 @@ class _Counter:
                 return
         self.files += len(files)
         self.turns += head.turns
-        self.bytes += sum(digest.bytes for _, digest in files)
         self.without_tokens += not is_told
         self._add(spent, head)
         for at, digest in files:
+            self.bytes += digest.bytes
             if digest.trouble is not None and digest.trouble.startswith(UNREADABLE):
                 self.notes.append(Skipped(at.path, digest.trouble))
 
-    def _add(self, spent: list[Spent], head: Digest) -> None:
+    def _add(self, spent: Sequence[Spent], head: Digest) -> None:
         self.sessions += 1
         project = self.projects[head.cwd]
         touched = {project}
@@ -214,24 +217,26 @@ def count_stats(home: Path, fs: FileSystem, filters: Filters, progress: Progress
 
 def _sessions(
     look: Home, index: Index, selection: Selection, progress: Progress | None
-) -> Iterator[list[tuple[Entry, Digest]]]:
+) -> Iterator[list[tuple[Named, Digest]]]:
     """The files of each thread that fits, the one that it goes on in first."""
-    entries = [entry for _, thread in look.threads(selection) for entry in _head_first(thread, selection.archived)]
-    found = index.digests(entries, progress, at_once=True)
+    names = [named for _, thread in look.threads(selection) for named in _head_first(thread, selection.archived)]
+    found = index.digests(names, progress, at_once=True)
+    is_narrow = selection.is_narrow
     for _, files in itertools.groupby(found, lambda each: each[0].thread):
-        entry, digest, mtime = first = next(files)
-        if not selection.is_narrow or _is_chosen(
-            row_of(entry, (), digest, mtime, look.names, look.fs), digest, selection
-        ):
-            yield [(entry, digest) for entry, digest, _ in (first, *files)]
+        head, digest, mtime = first = next(files)
+        if is_narrow:
+            row = late.row.row_of(head.entry, (), digest, mtime, look.names, look.fs)
+            if not _is_chosen(row, digest, selection):
+                continue
+        yield [(named, digest) for named, digest, _ in (first, *files)]
 
 
-def _head_first(thread: Thread, archived: bool | None) -> Sequence[Entry]:
+def _head_first(thread: Thread, archived: bool | None) -> Sequence[Named]:
     if archived is None:
-        return thread.files
-    return sorted(thread.files, key=lambda entry: entry.archived is not archived)
+        return thread.named
+    return sorted(thread.named, key=lambda named: named.archived is not archived)
 
 
-def _is_chosen(row: Row, digest: Digest, selection: Selection) -> bool:
+def _is_chosen(row: late.row.Row, digest: Digest, selection: Selection) -> bool:
     is_left_out = (row.is_subagent and not selection.subagents) or (row.is_fork and not selection.forks)
     return not is_left_out and selection.fits(row, digest)

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Literal
 
 from rollout.catalog.index import Index, with_index
-from rollout.catalog.listing import Home, Progress
 from rollout.catalog.row import Row, row_of
+from rollout.catalog.threads import Home, Progress
 from rollout.errors import SourceError
 from rollout.storage.fs import FileSystem
 from rollout.storage.home import Entry

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from rollout.catalog.index import Index, IndexStatus, with_index
+from rollout.catalog.index import Index, with_index
+from rollout.catalog.status import IndexStatus
 from rollout.catalog.texts import Texts
 from rollout.storage import home as homes
 from rollout.storage.fs import FileSystem

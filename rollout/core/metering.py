@@ -1,4 +1,4 @@
-"""A gatherer that traces, and shows a meter what tells of tokens; and where the newest measure is that still holds.
+"""A meter of tokens, a gatherer that traces and shows it what tells of them, and where the newest measure still holds.
 
 A line that tells how much of its window the model had used is traced with a code of its own, so that it is found again
 without reading the others.
@@ -8,15 +8,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 from msgspec import Raw, UnsetType
 
 from rollout.core import records as r
 from rollout.core.gather import EVENT, METADATA, METERED, METERED_EVENT, Gatherer, unpack
-from rollout.core.spending import Meter
+from rollout.core.readings import note_of
+from rollout.core.spending import Ledger
+from rollout.core.tokens import Note, Running
 from rollout.core.turns import Kind, Mark, Span
 from rollout.limits import DEFAULT, Limits
 
 _CODES = {EVENT: METERED_EVENT, METADATA: METERED}
+
+
+class Meter:
+    """Is shown the records of a lineage, newest first, and keeps what a ledger needs of them."""
+
+    def __init__(self) -> None:
+        self._notes: list[Note] = []  # of the file itself, newest first
+        self._base = Ledger()
+
+    def see(self, data: bytes, envelope: r.Envelope, segment: int) -> bool:
+        """One record; True if it says how much of the window was taken."""
+        if segment and self._base.running.counted is not None and self._base.model is not None:
+            return False
+        note = note_of(data, envelope)
+        if note is None:
+            return False
+        if segment == 0:
+            self._notes.append(note)
+        elif note.reading is not None and note.reading.totals is not None and self._base.running.counted is None:
+            self._base = msgspec.structs.replace(self._base, running=Running(note.reading.totals))
+        elif note.model is not None and self._base.model is None:
+            self._base = msgspec.structs.replace(self._base, model=note.model)
+        return note.reading is not None and note.reading.context_tokens is not None
+
+    def ledger(self, before: Ledger | None) -> Ledger:
+        """What is known after all that was seen; `before`: of what stands above it, its bases then included."""
+        return (self._base if before is None else before).after(reversed(self._notes))
 
 
 class MeteringGatherer(Gatherer):

@@ -11,92 +11,11 @@ from msgspec import UNSET
 
 from rollout.core import codec
 from rollout.core import records as r
+from rollout.core.tokens import Note, Reading, Tokens
 
 MOST_TOKENS = 1 << 53
-_MOST_IN_SUM = 1 << 62  # what the encodings of numbers hold
 _MOST_NAME_CHARACTERS = 200
 _OPENINGS = frozenset({"task_started", "turn_started"})
-
-
-class Tokens(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Numbers of tokens. `cached` ones are among the input, `reasoning` ones among the output."""
-
-    input: int = 0
-    cached: int = 0
-    output: int = 0
-    reasoning: int = 0
-    total: int = 0
-
-    def __add__(self, other: Tokens) -> Tokens:
-        return Tokens(*(min(a + b, _MOST_IN_SUM) for a, b in zip(_numbers(self), _numbers(other), strict=True)))
-
-    def since(self, before: Tokens | None) -> Tokens:
-        """What was spent from one running total to this one."""
-        if before is None or self.total < before.total:
-            return self
-        return Tokens(*(max(0, a - b) for a, b in zip(_numbers(self), _numbers(before), strict=True)))
-
-
-def _numbers(tokens: Tokens) -> tuple[int, int, int, int, int]:
-    return tokens.input, tokens.cached, tokens.output, tokens.reasoning, tokens.total
-
-
-class Reading(msgspec.Struct, frozen=True, gc=False):
-    """What one record says of tokens: the running totals, those of the last request, the window of the model."""
-
-    totals: Tokens | None
-    last: Tokens | None
-    window: int | None
-    is_record: bool = False
-    """It is a token_usage_record, not a token_count."""
-
-    def since(self, before: Tokens | None) -> Tokens:
-        """What was spent since the totals were those `before`; where they are not known, by the last request.
-
-        Totals that are those of the last request alone begin anew.
-        """
-        if self.totals is None or (before is None and self.last is not None):
-            return self.last or Tokens()
-        return self.totals if self.last == self.totals != before else self.totals.since(before)
-
-    @property
-    def context_tokens(self) -> int | None:
-        """What the last request took of the window, its answer included."""
-        return None if self.last is None or not self.last.total else self.last.total
-
-
-class Running(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """How far the running totals of a log have come.
-
-    There are two: those of token_counts miss what compactions ask, which the newer token_usage_records tell, too. Where
-    a request has a record, the count behind it adds nothing.
-    """
-
-    counted: Tokens | None = None
-    recorded: Tokens | None = None
-    is_told: bool = False
-    """A record has no count behind it yet."""
-
-    def after(self, reading: Reading) -> tuple[Tokens, Running]:
-        """What a reading that has totals adds, and how far they are then."""
-        if not reading.is_record:
-            added = Tokens() if self.is_told else reading.since(self.counted)
-            return added, Running(reading.totals, self.recorded)
-        added = reading.since(self.recorded or self.counted)
-        if self.recorded is None and reading.last is not None and reading.last.total < added.total:
-            added = reading.last  # the counts before it have missed something
-        return added, Running(self.counted, reading.totals, True)
-
-
-class Note(msgspec.Struct, frozen=True, gc=False):
-    """What the ledger needs to know of one record."""
-
-    time: str | None
-    thread: str | None = None
-    """session_meta: of whom."""
-    turn_id: str | None = None
-    model: str | None = None
-    reading: Reading | None = None
 
 
 class _Info(msgspec.Struct, frozen=True, gc=False):

@@ -15,8 +15,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from rollout.core import records as r
-from rollout.core.readings import Note, Running, Tokens, note_of
+from rollout.core.tokens import Note, Running, Tokens
 
 _COPYING = datetime.timedelta(seconds=2)
 _UUID7 = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -84,33 +83,6 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True, gc=False):
             return self.copies and bool(self.is_older)
         born, written = _moment(self.born), _moment(note.time)
         return born is not None and written is not None and written - born <= _COPYING
-
-
-class Meter:
-    """Is shown the records of a lineage, newest first, and keeps what a ledger needs of them."""
-
-    def __init__(self) -> None:
-        self._notes: list[Note] = []  # of the file itself, newest first
-        self._base = Ledger()
-
-    def see(self, data: bytes, envelope: r.Envelope, segment: int) -> bool:
-        """One record; True if it says how much of the window was taken."""
-        if segment and self._base.running.counted is not None and self._base.model is not None:
-            return False
-        note = note_of(data, envelope)
-        if note is None:
-            return False
-        if segment == 0:
-            self._notes.append(note)
-        elif note.reading is not None and note.reading.totals is not None and self._base.running.counted is None:
-            self._base = msgspec.structs.replace(self._base, running=Running(note.reading.totals))
-        elif note.model is not None and self._base.model is None:
-            self._base = msgspec.structs.replace(self._base, model=note.model)
-        return note.reading is not None and note.reading.context_tokens is not None
-
-    def ledger(self, before: Ledger | None) -> Ledger:
-        """What is known after all that was seen; `before`: of what stands above it, its bases then included."""
-        return (self._base if before is None else before).after(reversed(self._notes))
 
 
 def day_of(time: str | None) -> str | None:

@@ -17,17 +17,11 @@ from msgspec import UNSET, Meta, UnsetType
 from rollout import ids
 from rollout.catalog.row import Row
 from rollout.catalog.search import Hit
-from rollout.catalog.sessions import (
-    DEFAULT_BUDGET_BYTES,
-    DEFAULT_SESSIONS,
-    MOST_SESSIONS,
-    Current,
-    Sessions,
-    sessions_of,
-)
+from rollout.catalog.sessions import MOST_SESSIONS, Current, Sessions, sessions_of
 from rollout.core.labels import check_session_id
 from rollout.core.transcript import LEAST_BUDGET_BYTES
 from rollout.errors import UsageError
+from rollout.limits import DEFAULT_BUDGET_BYTES, DEFAULT_SESSIONS
 from rollout.storage import home as homes
 
 MOST_BUDGET_BYTES = 1_000_000

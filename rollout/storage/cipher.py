@@ -26,13 +26,14 @@ import msgspec
 
 from rollout.errors import NoKey, SourceError, UsageError
 from rollout.storage.fs import REAL, FileSystem
+from rollout.storage.keyed import KEYS_FILE as KEYS_FILE
 from rollout.storage.keyed import KeyedFileSystem
+from rollout.storage.keyed import has_keys as has_keys
 from rollout.storage.port import AnyPath
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-KEYS_FILE = "ROLLOUT_KEYS_FILE"
 KEY_BYTES = 32
 NONCE_BYTES, TAG_BYTES = 12, 16
 ID_CHARACTERS = 16
@@ -147,11 +148,6 @@ def cipher_of(fs: FileSystem) -> Cipher | None:
         return fs.cipher
     path = os.environ.get(KEYS_FILE)
     return _from_environment(path) if path else None
-
-
-def has_keys(fs: FileSystem) -> bool:
-    """Whether there are keys in force; they are not read."""
-    return isinstance(fs, KeyedFileSystem) or bool(os.environ.get(KEYS_FILE))
 
 
 _known: dict[str, tuple[tuple[int, int, int], Cipher]] = {}

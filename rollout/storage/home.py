@@ -8,7 +8,6 @@ A reference is tried as a position, an id, the beginning of one and a name, in t
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,8 +27,7 @@ Odd = Callable[[Path, str], None]
 """Is told of what looks like a rollout and is passed over: the path, and what is odd about it."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One rollout file of a home, as its name tells of it. `archived`: it lies among the archived ones."""
 
     path: Path
@@ -38,6 +36,11 @@ class Entry:
     part: str | None
     sealed: bool
     archived: bool
+
+    @property
+    def file(self) -> str:
+        """Its path, as a text."""
+        return os.fspath(self.path)
 
     @property
     def order(self) -> tuple[str, str, str]:
@@ -58,6 +61,31 @@ class Named(NamedTuple):
         """As that of the entry."""
         time, thread, part, _ = self.parts
         return (time, part or "", thread)
+
+    @property
+    def file(self) -> str:
+        """Its path, as a text."""
+        return f"{self.folder}{os.sep}{self.name}"
+
+    @property
+    def path(self) -> Path:
+        """Its path."""
+        return self.folder / self.name
+
+    @property
+    def thread(self) -> ids.ThreadId:
+        """As that of the entry."""
+        return self.parts.thread
+
+    @property
+    def time(self) -> str:
+        """As that of the entry."""
+        return self.parts.time
+
+    @property
+    def sealed(self) -> bool:
+        """As that of the entry."""
+        return self.parts.sealed
 
     @property
     def entry(self) -> Entry:

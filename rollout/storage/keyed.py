@@ -5,12 +5,16 @@ Everything that touches a rollout is handed a file system, so the keys reach eve
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from rollout.storage.port import AnyPath, AppendFile, FileSystem, Listed, ReadFile, Status
 
 if TYPE_CHECKING:
     from rollout.storage.cipher import Cipher
+
+KEYS_FILE = "ROLLOUT_KEYS_FILE"
+"""The variable of the environment that names a file of keys, for all who say nothing."""
 
 
 class KeyedFileSystem(FileSystem):
@@ -56,3 +60,8 @@ class KeyedFileSystem(FileSystem):
 def with_keys(fs: FileSystem, cipher: Cipher | None) -> FileSystem:
     """`fs`, with the keys, if there are any to add."""
     return fs if cipher is None else KeyedFileSystem(fs, cipher)
+
+
+def has_keys(fs: FileSystem) -> bool:
+    """Whether there are keys in force; they are not read."""
+    return isinstance(fs, KeyedFileSystem) or bool(os.environ.get(KEYS_FILE))

@@ -12,7 +12,6 @@ is never tried again, because the system may have forgotten the bytes that it co
 from __future__ import annotations
 
 import contextlib
-import enum
 import os
 import socket
 import threading
@@ -21,20 +20,9 @@ from types import TracebackType
 
 from rollout.errors import Closed, Conflict, NotFound, Poisoned, RecordError, RolloutError, WriteError
 from rollout.storage import recovery
+from rollout.storage.durability import Durability as Durability
 from rollout.storage.fs import AnyPath, AppendFile, FileSystem
 from rollout.storage.holder import Holder
-
-
-class Durability(enum.Enum):
-    """When what was appended is put on the disk, unless `commit` asks for it."""
-
-    RECORD = "record"
-    """By every append."""
-    TURN = "turn"
-    """At the end of a turn."""
-    NONE = "none"
-    """When the operating system likes."""
-
 
 REKEYED = ".rekeyed"
 """How the hidden file ends that a rollout is encrypted or decrypted into, beside the old one: `.<name>.rekeyed`."""

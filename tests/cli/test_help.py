@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 import typer.main
-from rollout_cli.app import COMMANDS, make_app
+from rollout_cli.commands import COMMANDS
 from rollout_cli.failures import explain_failure, tell
+from rollout_cli.program import make_app
 
 import rollout
 from rollout import errors

@@ -48,6 +48,23 @@ def test_the_version_needs_neither_rich_nor_the_engine(program: str) -> None:
     assert not [module for module in modules if module.startswith("rollout_cli.commands.")]
 
 
+PACE = """
+import gc, sys
+from rollout_cli.app import main
+sys.argv[1:] = ["--version"]
+try:
+    main()
+except SystemExit:
+    assert gc.get_threshold()[0] > 10_000
+    assert gc.get_freeze_count()
+"""
+
+
+def test_the_pace_of_garbage_collection_is_set_before_there_is_much_to_import() -> None:
+    assert {"typer", "inspect", "dataclasses"}.isdisjoint(imported("import rollout_cli.app"))
+    assert "typer" in imported(PACE)
+
+
 def test_a_command_into_a_pipe_does_not_import_rich(tmp_path: Path) -> None:
     path = write(tmp_path, log(session_meta(), user("q")))
     for program in (running("history", path), running("verify", path, "--json"), running("ls", "--home", tmp_path)):

@@ -1,7 +1,5 @@
 """Two states side by side: diff."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

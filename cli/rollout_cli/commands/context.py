@@ -1,7 +1,5 @@
 """Earlier sessions for an agent: which there are, what was said in one, and both as an MCP server."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

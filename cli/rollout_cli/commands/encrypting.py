@@ -1,7 +1,5 @@
 """Rollouts encrypted, brought under another key, and made plain again."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -105,7 +103,7 @@ def _is_plain(keys: frozenset[str]) -> bool:
     return not keys
 
 
-def _users(store: rollout.Store, path: Path) -> list[Path]:
+def _users(store: "rollout.Store", path: Path) -> list[Path]:
     """The forks of a session, and its other files that are reverts: they may need bytes of this one."""
     reverts = [node.row for _, _, node in walk(store.tree()) if node.relation == "revert"]
     return [*store.forks_of(path), *(row.path for row in reverts if row.id == thread_of(path) and row.path != path)]
@@ -123,7 +121,7 @@ def _current_key() -> str:
     return Cipher.from_file(path).current
 
 
-def _chosen(store: rollout.Store, refs: list[str] | None, everything: bool, command: str, is_due: Due) -> list[Path]:
+def _chosen(store: "rollout.Store", refs: list[str] | None, everything: bool, command: str, is_due: Due) -> list[Path]:
     """The files that are named, or all for which something is due; of those that cannot be read it is said later."""
     from rollout.errors import RolloutError, UsageError
 
@@ -145,7 +143,7 @@ def _chosen(store: rollout.Store, refs: list[str] | None, everything: bool, comm
 
 
 def _do(
-    store: rollout.Store,
+    store: "rollout.Store",
     paths: list[Path],
     word: str,
     is_due: Due,

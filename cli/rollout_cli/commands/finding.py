@@ -1,7 +1,5 @@
 """Sessions found: listed, shown as a tree, searched."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 

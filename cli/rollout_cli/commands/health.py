@@ -1,7 +1,5 @@
 """A home looked over."""
 
-from __future__ import annotations
-
 from rollout_cli.failures import DAMAGE_FOUND, FINE
 from rollout_cli.homes import open_store
 from rollout_cli.options import Home, Json

@@ -1,7 +1,5 @@
 """The index of a home: how far it is, and made anew."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

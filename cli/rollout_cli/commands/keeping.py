@@ -1,7 +1,5 @@
 """Rollouts kept: named, archived, taken out of the archive, removed."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated

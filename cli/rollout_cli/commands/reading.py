@@ -1,7 +1,5 @@
 """One rollout, read: reconstruct, history, turns, explain, verify, repair."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -173,7 +171,7 @@ def repair(source: Source, home: Home = None, json: Json = False, apply: Apply =
     return FINE if done or not plan.steps else DAMAGE_FOUND
 
 
-def _reconstruct(source: str, home: str | None, at: str | None = None) -> rollout.State:
+def _reconstruct(source: str, home: str | None, at: str | None = None) -> "rollout.State":
     import rollout
     from rollout_cli.points import point
 
@@ -194,7 +192,7 @@ def check_is_rollout(path: str | os.PathLike[str] | None, has_records: bool) -> 
     )
 
 
-def _find_line(lines: Iterable[rollout.Explained], number: int) -> list[rollout.Explained]:
+def _find_line(lines: "Iterable[rollout.Explained]", number: int) -> "list[rollout.Explained]":
     """Line `number` of the log, and of each log that it goes on from."""
     from rollout.errors import UsageError
 

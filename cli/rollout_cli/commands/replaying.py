@@ -1,7 +1,5 @@
 """A session stepped through: replay."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time
@@ -74,7 +72,7 @@ def _has_screen(out: Output) -> bool:
 
 def _print(
     out: Output,
-    playback: rollout.Playback,
+    playback: "rollout.Playback",
     *,
     json: bool,
     speed: float | None,

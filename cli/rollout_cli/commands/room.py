@@ -1,7 +1,5 @@
 """Room: what takes it, and what can be given back."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """Rollouts packed, and unpacked again."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,7 +45,7 @@ def seal(
     else:
         paths = list(_older(store, options.age(older_than)))
 
-    def act(path: Path) -> rollout.Sealed | None:
+    def act(path: Path) -> "rollout.Sealed | None":
         if dry_run:
             return None
         with progress() as advance:
@@ -86,7 +84,7 @@ def unseal(refs: References, home: Home = None, json: Json = False) -> int:
     return do_and_tell(resolve_all(store, refs), "unsealed", act, json)
 
 
-def _older(store: rollout.Store, age: datetime.timedelta) -> Iterator[Path]:
+def _older(store: "rollout.Store", age: datetime.timedelta) -> Iterator[Path]:
     """The plain files that were last written that long ago, reverts and archived ones too."""
     before = datetime.datetime.now(datetime.UTC) - age
     with progress("sessions") as advance:

@@ -1,7 +1,5 @@
 """A recording that answers a program in the model's place."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -36,7 +34,7 @@ def serve(
 
     out = Output()
 
-    def tell(exchange: Exchange) -> None:
+    def tell(exchange: "Exchange") -> None:
         if json:
             out.print_json(documents_serve.exchange(exchange))
         else:
@@ -59,7 +57,7 @@ def serve(
     return FINE
 
 
-def _line(exchange: Exchange) -> Line:
+def _line(exchange: "Exchange") -> Line:
     if exchange.error is not None:
         return (("refused  ", "red"), exchange.error)
     notes = "".join(f"; {note}" for note in exchange.notes)

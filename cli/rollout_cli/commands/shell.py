@@ -1,7 +1,5 @@
 """What a shell is given: the function that completes a command line."""
 
-from __future__ import annotations
-
 import enum
 import os
 from pathlib import Path

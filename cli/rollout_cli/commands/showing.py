@@ -1,7 +1,5 @@
 """One session on a page, and what many have spent."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

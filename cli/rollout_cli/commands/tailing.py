@@ -1,7 +1,5 @@
 """A session followed while it is written."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer
