@@ -25,7 +25,6 @@ OWN_SETTINGS = "_hypothesis_internal_use_settings"  # where hypothesis keeps wha
 settings.register_profile(
     "rollout",
     settings.get_profile("default"),
-    max_examples=70,  # of which a campaign makes more: the default run is to stay under five minutes
     deadline=None,
     print_blob=True,
     database=None,  # a fixed seed leaves it unused

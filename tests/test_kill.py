@@ -26,7 +26,7 @@ from tests.sessions import a_log, a_store, lines_of, texts
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="SIGKILL and fork are of POSIX systems")
 
 CRASHES = "ROLLOUT_CRASH" in os.environ
-CYCLES = 2000 if CRASHES else 150
+CYCLES = 2000 if CRASHES else 200
 CYCLES_A_LOG = 10
 LATEST_SECONDS = 0.03
 

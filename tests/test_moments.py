@@ -41,7 +41,7 @@ def assert_is_fold_of(state: State, prefix: bytes) -> None:
     ]
 
 
-@settings(max_examples=15)
+@settings(max_examples=30)
 @given(any_bytes, chunks)
 def test_the_state_at_a_line_is_that_of_the_lines_up_to_it(data: bytes, limits: Limits) -> None:
     ends = line_ends(data)
@@ -54,7 +54,7 @@ def test_the_state_at_a_line_is_that_of_the_lines_up_to_it(data: bytes, limits: 
         rollout.reconstruct(data, at=Line(beyond), limits=limits)
 
 
-@settings(max_examples=15)
+@settings(max_examples=30)
 @given(any_bytes, chunks)
 def test_the_state_at_a_byte_is_that_of_the_bytes_up_to_it(data: bytes, limits: Limits) -> None:
     for end in line_ends(data):
@@ -75,7 +75,7 @@ def test_the_state_at_a_turn_is_that_of_a_log_in_which_nothing_came_after_it(dat
         assert state.all_turns[-1].id == name
 
 
-@settings(max_examples=15)
+@settings(max_examples=30)
 @given(logs.well_formed_lines(2))
 def test_the_state_at_an_ordinal_is_that_of_the_lines_up_to_it(drawn: list[bytes]) -> None:
     enveloped = [line for line in drawn if b'"payload":' in line]  # the 2025 format knows no ordinals

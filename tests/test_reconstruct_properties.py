@@ -93,7 +93,7 @@ def test_an_old_compaction_of_long_texts_keeps_what_its_budget_allows(data: byte
     assert_same(data, Limits())
 
 
-@settings(max_examples=3)
+@settings(max_examples=4)
 @given(st.one_of(logs.any_logs(8), logs.well_formed_logs(2), logs.damaged_logs(6)), chunks)
 def test_a_log_that_is_cut_at_any_byte_is_read_as_the_rules_say(data: bytes, limits: Limits) -> None:
     for end in range(len(data)):
