@@ -29,6 +29,7 @@ _RECORD_BEGIN = re.compile(rb'(?<!\\)\{"timestamp":"')
 _ALL_SQUARE = bytes.maketrans(b"{}", b"[]")
 _NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
 _WINDOW_BYTES = 1 << 16
+"""No more of a line is copied at a time to be looked at."""
 ASCII_SPACE = b" \t\r\n\x0b\x0c"
 _BOM = b"\xef\xbb\xbf"
 UNOPENED = b"!crypt:"
@@ -214,7 +215,14 @@ def is_too_deep(data: bytes, depth: int) -> bool:
     Only the brackets outside strings are looked at, and the innermost pairs taken away level by level. Deletions keep
     the number of quotes even or odd, which is what tells inside from outside.
     """
-    if len(data) <= 2 * depth or data.count(b"{") + data.count(b"[") <= depth:
+    size = len(data)
+    if size <= 2 * depth:
+        return False
+    if size > _WINDOW_BYTES:
+        opened = data.count(b"{") + data.count(b"[")
+    else:  # Python looks for what it replaces a word at a time, and counts byte by byte
+        opened = size - len(data.replace(b"{", b"").replace(b"[", b""))
+    if opened <= depth:
         return False
     if b"\\" in data:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")

@@ -118,9 +118,9 @@ def skim(gather: Gatherer, lines: Sequence[bytes], i: int, end: int, items: list
                 break
             continue
         if len(data) > shallow_bytes and (
-            _is_deep(data, head, depth)
-            if head.output is not UNSET or head.encrypted_content is not UNSET
-            else data.count(b"{") + data.count(b"[") > depth and is_too_deep(data, depth)
+            is_too_deep(data, depth)
+            if head.output is UNSET and head.encrypted_content is UNSET
+            else _is_deep(data, head, depth)
         ):
             break
         if kind == "response_item":

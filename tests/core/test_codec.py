@@ -214,6 +214,9 @@ def test_a_record_may_be_128_levels_deep_and_not_129() -> None:
     assert is_record(nested(128))
     assert kinds(nested(129)) == ["deep"]
     assert is_record(nested(128, '"' + "[" * 500 + '"'))
+    long = '"' + "[x" * 50_000 + '"'
+    assert is_record(nested(128, long))
+    assert kinds(nested(129, long)) == ["deep"]
     assert codec.decode_plain(nested(128)) is not None
     assert codec.decode_plain(nested(129)) is None
 
