@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import rollout
-from rollout_cli.export.chronicle import Chronicle, Entry, Section
+from rollout_cli.export.chronicle import Chronicle, Section
 from rollout_cli.export.facts import title_of
 from rollout_cli.export.headings import Heading
 from rollout_cli.export.telling import Teller, Told, fate_of
@@ -70,15 +70,15 @@ def to_page(
     yield from _contents(chronicle.sections, names, headings)
     yield '<main id="main" class="page">\n'
     fold: int | None = None
-    last = [0]
-    is_empty = True
+    anchors, is_empty = _Anchors(), True
     for at, (section, entries) in enumerate(chronicle.read(teller.tells)):
         by = section.by if section.fate == "replaced" else None
         if by != fold:
             yield "</details>\n" if fold is not None else ""
             yield _fold(chronicle.sections, at) if by is not None else ""
             fold = by
-        turn = _turn(section, names[section.number], headings.get(section.number), _tell(entries, teller, last))
+        pairs = ((entry.explained, told) for entry in entries if (told := teller.tell(entry)) is not None)
+        turn = _turn(section, names[section.number], headings.get(section.number), pairs, anchors)
         first = next(turn, "")
         is_empty = is_empty and not first
         yield first
@@ -184,29 +184,37 @@ def _fold(sections: Sequence[Section], begin: int) -> str:
     return f'<details class="before"><summary>{counted}, replaced by the compaction in line {by}</summary>\n'
 
 
-def _tell(entries: Iterator[Entry], teller: Teller, last: list[int]) -> Iterator[tuple[Entry, Told, str]]:
-    """What is told of each, and its anchor: its own file's line, the first time (a line can hold several records)."""
-    for entry in entries:
-        told, line = teller.tell(entry), entry.explained.line
-        if told is not None:
-            is_first = entry.explained.inherited is None and line != last[0]
-            yield entry, told, f"line-{line}" if is_first else ""
-            last[0] = line if is_first else last[0]
+class _Anchors:
+    """The names of lines: of the file's own, and of each for the first of the records that it can hold."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def name(self, explained: rollout.Explained) -> str:
+        """Empty for none. They are asked for in order."""
+        if explained.inherited is not None or explained.line == self._last:
+            return ""
+        self._last = explained.line
+        return f"line-{explained.line}"
 
 
 def _turn(
-    section: Section, name: str, heading: Heading | None, entries: Iterator[tuple[Entry, Told, str]]
+    section: Section,
+    name: str,
+    heading: Heading | None,
+    pairs: Iterator[tuple[rollout.Explained, Told]],
+    anchors: _Anchors,
 ) -> Iterator[str]:
     """One turn; what stands before the first one only if it tells something."""
-    first = next(entries, None)
+    first = next(pairs, None)
     if heading is not None:
         yield _open_turn(section, name, heading)
     elif first is not None:
         yield f'<details class="turn" id="{name}"><summary><h2>Before the first turn</h2></summary>\n'
     else:
         return
-    for entry, told, anchor in itertools.chain([first] if first else [], entries):
-        yield from _article(told, entry.explained, anchor)
+    for explained, told in itertools.chain([first] if first else [], pairs):
+        yield from _article(told, explained, anchors.name(explained))
     yield "</details>\n" if first else '<p class="note">Nothing to show.</p></details>\n'
 
 
