@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from rollout.report import Note, Report
     from rollout.state import State, Turn
     from rollout.storage.cipher import Cipher, make_key
+    from rollout.storage.durability import Durability
     from rollout.storage.sealing import Sealed
-    from rollout.storage.writer import Durability
     from rollout.store import Store
     from rollout.store import open_rollout as open  # noqa: A004
     from rollout.summary import Milestone, Summary, ToolUse, TurnSummary, summarize
@@ -180,7 +180,7 @@ _WRITTEN_IN = {  # the names above, as they are imported for a type checker
     "rollout.state": "State Turn",
     "rollout.storage.cipher": "Cipher make_key",
     "rollout.storage.sealing": "Sealed",
-    "rollout.storage.writer": "Durability",
+    "rollout.storage.durability": "Durability",
     "rollout.store": "Store open",
     "rollout.summary": "Milestone Summary ToolUse TurnSummary summarize",
     "rollout.tailing": "Tailed tail",

@@ -166,8 +166,7 @@ def enclose(head: bytes, payload: bytes, behind: bytes = b"") -> bytes:
 def enclose_all(head: bytes, payloads: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
     """The same for many, each with what stands behind it: looked at one by one only if all together are too much."""
     block = b"".join([payload + behind for payload, behind in payloads])
-    brackets = block.count(b"{") + block.count(b"[")
-    if brackets >= DEFAULT.depth or len(head) + len(block) > DEFAULT.line_bytes - 2 or _BEGIN in block:
+    if codec.count_opened(block) >= DEFAULT.depth or len(head) + len(block) > DEFAULT.line_bytes - 2 or _BEGIN in block:
         return [enclose(head, payload, behind) for payload, behind in payloads]
     return [b"%b%b%b}\n" % (head, payload, behind) for payload, behind in payloads]
 

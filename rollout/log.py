@@ -21,11 +21,13 @@ from rollout.encoding import AnyItem, Part
 from rollout.errors import Closed, NotFound, Poisoned, RolloutError, UsageError, WriteError
 from rollout.moments import At, extent_at
 from rollout.places import new_path, origin_of
-from rollout.recorder import Ports, Recorder
+from rollout.ports import Ports
+from rollout.recorder import Recorder
 from rollout.state import State
 from rollout.storage import fork as forks
 from rollout.storage.cipher import cipher_of
 from rollout.storage.decrypting import DecryptingSource, cipher_for
+from rollout.storage.durability import Durability
 from rollout.storage.encrypted import Scribe
 from rollout.storage.ending import Ending, LeftOpen, ending_of
 from rollout.storage.fork import Point
@@ -34,7 +36,7 @@ from rollout.storage.origin import Origin
 from rollout.storage.recovery import Plan
 from rollout.storage.sealing import standing
 from rollout.storage.source import open_path
-from rollout.storage.writer import Durability, Writer, holder, make_dirs
+from rollout.storage.writer import Writer, holder, make_dirs
 from rollout.turn import OpenTurn, Tags, compacted
 
 _OWN_KEYS = frozenset(

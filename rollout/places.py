@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rollout import ids
 from rollout.errors import UsageError
-from rollout.recorder import Ports
+from rollout.ports import Ports
 from rollout.storage import home as homes
 from rollout.storage.origin import Origin
 

@@ -15,12 +15,13 @@ from rollout import encoding, labelling
 from rollout.core.labels import UNLABELLED, Label
 from rollout.encoding import Part
 from rollout.errors import UsageError
-from rollout.ports import Ports as Ports
+from rollout.ports import Ports
 from rollout.storage import recovery
 from rollout.storage.cipher import Cipher
+from rollout.storage.durability import Durability
 from rollout.storage.encrypted import encrypt_line
 from rollout.storage.ending import Ending
-from rollout.storage.writer import Durability, Writer
+from rollout.storage.writer import Writer
 
 ABORTED_TEXT = (
     "<turn_aborted>\nThe previous turn was interrupted before it was finished. Commands that were running may still be "

@@ -21,7 +21,7 @@ from rollout import Rollout, Store
 from rollout.async_turn import AsyncTurn
 from rollout.errors import RecordError, UsageError, WriteError
 from rollout.recorder import ABORTED_TEXT
-from rollout.storage.writer import Durability
+from rollout.storage.durability import Durability
 from rollout.testing.disk import Effect, Fault, Kind, Op, SimulatedDisk
 from tests.builders import assistant_item, user_item
 from tests.sessions import a_log, a_store, context, kinds, take_turn, texts

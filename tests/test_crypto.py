@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 
 import rollout
 from rollout import Cipher, Limits, NoKey, Store, UsageError, WrongKey
-from rollout.storage.cipher import KEYS_FILE
 from rollout.storage.fs import REAL
-from rollout.storage.keyed import with_keys
+from rollout.storage.keyed import KEYS_FILE, with_keys
 from rollout.storage.source import open_bytes
 from tests import builders as b
 from tests import strategies

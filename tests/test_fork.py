@@ -14,8 +14,8 @@ import rollout
 from rollout import Ordinal, Rollout, State, Store
 from rollout.errors import NotFound, UsageError
 from rollout.recorder import ABORTED_TEXT
+from rollout.storage.durability import Durability
 from rollout.storage.recovery import unmark
-from rollout.storage.writer import Durability
 from tests.builders import assistant_item, user_item
 from tests.sessions import DAY, a_log, a_store, context, interrupt, kinds, lines_of, take_turn, texts
 

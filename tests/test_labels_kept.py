@@ -17,7 +17,7 @@ from rollout import Label, Store, UsageError
 from rollout.core import codec
 from rollout.core.labels import UNLABELLED, label_of
 from rollout.recorder import ABORTED_TEXT
-from rollout.storage.writer import Durability
+from rollout.storage.durability import Durability
 from tests import builders as b
 from tests import strategies as logs
 from tests.builders import assistant_item, user_item

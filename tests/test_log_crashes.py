@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import rollout
-from rollout.storage.writer import Durability
+from rollout.storage.durability import Durability
 from rollout.store import Store
 from rollout.testing.crashes import Explored, crash_states, explore, mutants
 from rollout.testing.disk import Fault, Kind, SimulatedDisk

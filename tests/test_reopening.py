@@ -15,7 +15,7 @@ import rollout
 from rollout import Rollout, Store
 from rollout.errors import Locked, NotFound, Poisoned, UsageError, WriteError
 from rollout.recorder import ABORTED_TEXT
-from rollout.storage.writer import Durability
+from rollout.storage.durability import Durability
 from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
 from tests.builders import assistant_item, user_item
 from tests.sessions import a_log, a_store, context, interrupt, kinds, lines_of, take_turn, texts

@@ -18,8 +18,8 @@ import zstandard
 import rollout
 from rollout.errors import Locked, NotFound, WriteError
 from rollout.storage import sealing
+from rollout.storage.durability import Durability
 from rollout.storage.opening import open_writer
-from rollout.storage.writer import Durability
 from rollout.testing.crashes import Check, Workload, crash_states
 from rollout.testing.disk import Effect, Fault, SimulatedDisk
 from tests import children

@@ -31,7 +31,6 @@ REST_DAYS, REST_BYTES = 30, 100 * MIB
 _LEFTOVER_S = 600.0
 _HIDDEN = (ASIDE, HALF_MADE, ".mended", ".damaged", ".backup", ".rekeyed", ".vacuumed")
 _KEPT = ("torn", "damaged", "backup")
-_TWIN, _MISNAMED = "the plain file beside it counts", "its name is not that of a rollout"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ class _Doctor:
         )
 
     def _files(self, entries: list[Entry], progress: Progress | None) -> Iterator[File]:
-        twins = {path.with_name(path.name.removesuffix(".zst")) for path, what in self._odd if what == _TWIN}
+        twins = {path.with_name(path.name.removesuffix(".zst")) for path, what in self._odd if what == homes.TWIN}
         of_thread = collections.Counter(entry.thread for entry in entries)
         for entry, digest, mtime_s in self._index.digests(entries, progress, at_once=True):
             yield File(entry, digest, self._now_s - mtime_s, entry.path in twins, of_thread[entry.thread] == 1)
@@ -149,8 +148,8 @@ class _Doctor:
         for path, what in self._odd:
             if what.startswith("cannot be"):
                 yield Finding("unreadable", path, None, what, "see who may read it", resumes=False)
-            elif what != _TWIN:
-                rename = "give it the name of a rollout, or " if what == _MISNAMED else ""
+            elif what != homes.TWIN:
+                rename = "give it the name of a rollout, or " if what == homes.MISNAMED else ""
                 yield Finding("odd", path, None, what, f"{rename}take it out of the home")
 
     def _cache(self, status: IndexStatus) -> Iterator[Finding]:

@@ -105,7 +105,7 @@ def plain_items(run: bytes, depth: int) -> list[bytes]:
     found = []
     for line in run.split(b"\n"):
         for piece in split(line, depth):
-            if piece.envelope is not None and r.visible_item(piece.envelope):
+            if piece.envelope is not None and r.is_visible_item(piece.envelope):
                 found.append(piece.data)
     return found
 

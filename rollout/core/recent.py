@@ -223,7 +223,7 @@ def _entry(data: bytes, envelope: r.Envelope) -> Entry | None:
             return agent_item(data)
         except msgspec.ValidationError:
             return None
-    return data if r.visible_item(envelope) else None
+    return data if r.is_visible_item(envelope) else None
 
 
 def _runs_newest_first(segments: Iterable[Segment], limits: Limits) -> Iterator[list[bytes]]:

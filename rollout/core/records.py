@@ -168,14 +168,11 @@ def types_of(envelope: Envelope) -> tuple[str, str | None]:
     return type, None if payload is None else payload.type
 
 
-def visible_item(envelope: Envelope) -> tuple[str, str | None] | None:
-    """The type and the role of the response item that a record is, bare or not; None if no model sees one in it."""
-    payload, type, role = envelope.payload, envelope.type, envelope.role
-    if payload is not UNSET:
-        if type != "response_item" or payload is None:
-            return None
-        type, role = payload.type, payload.role
-    return None if type is None or not is_visible(type, role) else (type, role)
+def is_visible_item(envelope: Envelope) -> bool:
+    """Whether a record is a response item, bare or not, that the model sees."""
+    type, kind = types_of(envelope)
+    role = envelope.payload.role if isinstance(envelope.payload, Head) else envelope.role
+    return type == "response_item" and kind is not None and is_visible(kind, role)
 
 
 def is_visible(type: str, role: str | None) -> bool:

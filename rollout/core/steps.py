@@ -146,7 +146,7 @@ def _kind_of(envelope: r.Envelope) -> tuple[str, str]:
     if name is not None and type == "event_msg":
         return _EVENTS.get(name, OTHER), name
     if name is not None and type == "response_item":
-        return ITEM if r.visible_item(envelope) else OTHER, name
+        return ITEM if r.is_visible_item(envelope) else OTHER, name
     return _TYPES.get(type, OTHER), type
 
 

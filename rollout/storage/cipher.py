@@ -26,9 +26,7 @@ import msgspec
 
 from rollout.errors import NoKey, SourceError, UsageError
 from rollout.storage.fs import REAL, FileSystem
-from rollout.storage.keyed import KEYS_FILE as KEYS_FILE
-from rollout.storage.keyed import KeyedFileSystem
-from rollout.storage.keyed import has_keys as has_keys
+from rollout.storage.keyed import KEYS_FILE, KeyedFileSystem
 from rollout.storage.port import AnyPath
 
 if TYPE_CHECKING:

@@ -18,8 +18,9 @@ from rollout.core import codec, lines
 from rollout.errors import NoKey, SourceError, WrongKey
 from rollout.limits import KIB, Limits
 from rollout.storage import encrypted
-from rollout.storage.cipher import KEYS_FILE, Cipher, cipher_of
+from rollout.storage.cipher import Cipher, cipher_of
 from rollout.storage.encrypted import Parts
+from rollout.storage.keyed import KEYS_FILE
 from rollout.storage.port import FileSystem
 
 _HEAD_BYTES = 64 * KIB

@@ -25,6 +25,8 @@ _SHOWN = 4
 _REFERENCE_CHARACTERS = 80
 Odd = Callable[[Path, str], None]
 """Is told of what looks like a rollout and is passed over: the path, and what is odd about it."""
+TWIN, MISNAMED = "the plain file beside it counts", "its name is not that of a rollout"
+"""Two of the things that are odd."""
 
 
 class Entry(NamedTuple):
@@ -149,11 +151,11 @@ def scan_names(home: Path, odd: Odd = _not_told, *, fs: FileSystem = REAL, twins
                 if kind == "link":
                     odd(folder / name, "is a symbolic link: not followed")
                 elif name.endswith((".jsonl", ".jsonl.zst")) and not name.startswith("."):
-                    odd(folder / name, "its name is not that of a rollout")
+                    odd(folder / name, MISNAMED)
             elif kind != "file":
                 odd(folder / name, "is no regular file")
             elif parts.sealed and not twins and name.removesuffix(".zst") in names:
-                odd(folder / name, "the plain file beside it counts")
+                odd(folder / name, TWIN)
             else:
                 yield Named(folder, name, parts, archived)
 

@@ -10,10 +10,11 @@ from pathlib import Path
 
 from rollout.errors import Locked, NotFound
 from rollout.storage import sealing
+from rollout.storage.durability import Durability
 from rollout.storage.fs import AnyPath, FileSystem
 from rollout.storage.holder import Holder
 from rollout.storage.source import holds_record
-from rollout.storage.writer import Durability, Writer
+from rollout.storage.writer import Writer
 
 
 def open_writer(

@@ -15,10 +15,11 @@ from collections.abc import Iterator, Sequence
 from rollout.limits import DEFAULT, KIB
 from rollout.storage import recovery
 from rollout.storage.decrypting import DecryptingSource, is_encrypted
+from rollout.storage.durability import Durability
 from rollout.storage.encrypted import Scribe
 from rollout.storage.fs import AnyPath, AppendFile, FileSystem
 from rollout.storage.source import FileSource
-from rollout.storage.writer import Durability, Writer, closing_on_error, explained, make_dirs, remove_rekeyed
+from rollout.storage.writer import Writer, closing_on_error, explained, make_dirs, remove_rekeyed
 
 _CHUNK_BYTES = 8 * KIB
 """Read at a time where the end is looked at, which is done whenever another one has written: mostly one line."""

@@ -20,7 +20,7 @@ from types import TracebackType
 
 from rollout.errors import Closed, Conflict, NotFound, Poisoned, RecordError, RolloutError, WriteError
 from rollout.storage import recovery
-from rollout.storage.durability import Durability as Durability
+from rollout.storage.durability import Durability
 from rollout.storage.fs import AnyPath, AppendFile, FileSystem
 from rollout.storage.holder import Holder
 

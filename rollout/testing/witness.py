@@ -16,7 +16,7 @@ from typing import Any
 
 from rollout.log import Rollout
 from rollout.recorder import ABORTED_TEXT
-from rollout.storage.writer import Durability
+from rollout.storage.durability import Durability
 from rollout.store import Store
 from rollout.testing.crashes import Tree
 from rollout.testing.disk import SimulatedDisk

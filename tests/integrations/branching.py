@@ -9,7 +9,7 @@ from typing import Any
 from agents.usage import Usage
 
 from rollout.integrations.agents.branches import Branches
-from rollout.recorder import Ports
+from rollout.ports import Ports
 from rollout.storage.fs import FileSystem
 from rollout.storage.memory import MemoryFileSystem
 from tests.integrations.agent_sessions import say

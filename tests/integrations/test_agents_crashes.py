@@ -28,7 +28,7 @@ from rollout.integrations.agents.branches import Branches
 from rollout.integrations.agents.cuts import AT_END
 from rollout.integrations.agents.ledger import MAIN
 from rollout.integrations.agents.usage import add_up
-from rollout.recorder import Ports
+from rollout.ports import Ports
 from rollout.storage.fs import FileSystem
 from rollout.storage.memory import MemoryFileSystem
 from rollout.testing.crashes import crash_state, explore

@@ -11,7 +11,7 @@ import pytest
 import rollout
 from rollout import NoKey
 from rollout.integrations.agents import RolloutSession
-from rollout.storage.cipher import KEYS_FILE
+from rollout.storage.keyed import KEYS_FILE
 from tests.enciphering import a_cipher
 
 

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 import rollout
 from rollout.integrations.agents.branches import Branches
 from rollout.integrations.agents.cuts import before_turn
-from rollout.recorder import Ports
+from rollout.ports import Ports
 from rollout.storage.keyed import with_keys
 from rollout.storage.memory import MemoryFileSystem
 from tests.enciphering import a_cipher

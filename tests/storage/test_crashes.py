@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from rollout.errors import NotFound, WriteError
+from rollout.storage.durability import Durability
 from rollout.storage.recovery import mark_batch
-from rollout.storage.writer import Durability, Writer
+from rollout.storage.writer import Writer
 from rollout.testing.crashes import Check, Tree, Workload, crash_states, explore
 from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
 from tests.crashing import Scenario, each, each_sync, once

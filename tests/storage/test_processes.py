@@ -29,7 +29,8 @@ def reopen(path: Path) -> Writer:
 OPEN = """
 import os, sys, time
 from rollout.storage.fs import REAL
-from rollout.storage.writer import Durability, Writer, holder
+from rollout.storage.durability import Durability
+from rollout.storage.writer import Writer, holder
 from tests.storage import holds_record, line
 log = Writer.open(REAL, sys.argv[1], held_by=holder("noon"), holds_record=holds_record, durability=Durability.RECORD)
 print("open", os.getpid(), flush=True)

@@ -1,7 +1,5 @@
 """One session as a document: export."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sys
@@ -91,10 +89,10 @@ def _pieces(
     source: str,
     at: str | None,
     home: str | None,
-    redactor: rollout.Redactor | None,
+    redactor: "rollout.Redactor | None",
     images: bool,
     path: Path | None,
-    advance: ProgressCallback | None,
+    advance: "ProgressCallback | None",
 ) -> Iterator[bytes]:
     import rollout
     from rollout_cli.commands.reading import check_is_rollout
@@ -122,7 +120,7 @@ def _pieces(
         yield text.encode(errors="backslashreplace")
 
 
-def _documents(form: Form, chronicle: Chronicle, redactor: rollout.Redactor | None, images: bool) -> Iterator[str]:
+def _documents(form: Form, chronicle: "Chronicle", redactor: "rollout.Redactor | None", images: bool) -> Iterator[str]:
     from rollout_cli.export import markdown, page
     from rollout_cli.export.facts import facts_of
     from rollout_cli.export.headings import name_turns
@@ -138,7 +136,7 @@ def _documents(form: Form, chronicle: Chronicle, redactor: rollout.Redactor | No
         yield page.to_end(say_redacted(_counts(redactor), redact=redactor is not None))
 
 
-def _counts(redactor: rollout.Redactor | None) -> dict[str, int]:
+def _counts(redactor: "rollout.Redactor | None") -> dict[str, int]:
     return {} if redactor is None else dict(redactor.counts)
 
 

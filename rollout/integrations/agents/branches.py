@@ -31,7 +31,7 @@ from rollout.integrations.agents.opaque import lines_of
 from rollout.integrations.agents.turns import Conversation, Place, read_conversation, read_current
 from rollout.integrations.agents.usage import take_usage, tell_usage
 from rollout.log import Rollout
-from rollout.recorder import Ports
+from rollout.ports import Ports
 from rollout.storage.origin import Origin
 from rollout.storage.sealing import standing
 from rollout.storage.shared import SharedWriter

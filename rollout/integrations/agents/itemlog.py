@@ -30,10 +30,10 @@ from rollout.integrations.agents.opaque import item_of, plain_items_of
 from rollout.integrations.agents.tail import KEPT_BYTES, KEPT_ITEMS, Lifetime, Tail, lifetime_of, tail_of
 from rollout.integrations.agents.turns import Used, changes
 from rollout.limits import DEFAULT, KIB, Limits
-from rollout.recorder import Ports
+from rollout.ports import Ports
 from rollout.storage import sealing
-from rollout.storage.cipher import has_keys
 from rollout.storage.encrypted import ordinal_of
+from rollout.storage.keyed import has_keys
 from rollout.storage.shared import SharedWriter
 from rollout.storage.source import FileSource, Lineage, holds_record, open_path, visible_end
 from rollout.storage.writer import holder

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 import msgspec
 
 from rollout.errors import NotFound, Poisoned
-from rollout.recorder import Ports
+from rollout.ports import Ports
 from rollout.storage.port import Status
 from rollout.storage.shared import SharedWriter
 from rollout.storage.writer import explained, make_dirs

@@ -25,7 +25,7 @@ from rollout.integrations.agents.threads import change_in_thread, read_in_thread
 from rollout.integrations.agents.turns import Conversation
 from rollout.integrations.agents.usage import add_up, show_usage
 from rollout.integrations.agents.views import count_tools, find_turns, group_by_turn, list_turns
-from rollout.recorder import Ports
+from rollout.ports import Ports
 from rollout.storage.cipher import Cipher
 from rollout.storage.fs import RealFileSystem
 from rollout.storage.keyed import with_keys

@@ -306,7 +306,7 @@ def changes(segments: Iterable[Segment], limits: Limits = DEFAULT) -> Iterator[C
 def _change(data: bytes, envelope: r.Envelope, place: Place | None) -> Change | None:
     kind, head = envelope.type, envelope.payload
     try:
-        if r.visible_item(envelope):
+        if r.is_visible_item(envelope):
             return Added(data, place)
         if kind == "event_msg":
             return _event(data, head.type if isinstance(head, r.Head) else None, place)
