@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -32,7 +32,7 @@ from rollout.errors import NotFound, SourceError
 from rollout.limits import DEFAULT, Limits
 from rollout.storage import home as homes
 from rollout.storage.fs import REAL, FileSystem
-from rollout.storage.home import Entry, Named
+from rollout.storage.home import Entry
 from rollout.storage.keyed import has_keys
 from rollout.storage.port import Status
 
@@ -48,8 +48,6 @@ UNREADABLE = "cannot be read: "
 """How the trouble of a file begins that cannot be."""
 
 T = TypeVar("T")
-File: TypeAlias = Entry | Named
-F = TypeVar("F", bound=File)
 Progress = Callable[[int, int], None]
 """Bytes done, bytes in all."""
 
@@ -104,8 +102,8 @@ class Index:
             return self._cache.recover(error)
 
     def digests(
-        self, entries: Iterable[F], progress: Progress | None = None, *, at_once: bool = False
-    ) -> Iterator[tuple[F, Digest, float]]:
+        self, entries: Iterable[Entry], progress: Progress | None = None, *, at_once: bool = False
+    ) -> Iterator[tuple[Entry, Digest, float]]:
         """What each file says, and when it was changed (Unix seconds), in the order of the entries.
 
         Each is brought up to date when it is asked for. A file that cannot be read has a digest that says so; one that
@@ -174,7 +172,7 @@ class Index:
                 bytes=0 if path is None else path.stat().st_size,
             )
 
-    def _stale(self, entries: Iterable[File]) -> Iterator[tuple[File, int]]:
+    def _stale(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, int]]:
         """The entries that are to be read, with how many bytes that is about."""
         for entry in entries:
             with contextlib.suppress(OSError, SourceError), self._lock:
@@ -184,7 +182,7 @@ class Index:
                     grew = row is not None and row.identity == _identity(status) and row.size < status.size
                     yield entry, status.size - row.size if grew and row is not None else status.size
 
-    def _bring_up(self, entry: File, done: _Progress) -> tuple[Status, Digest] | None:
+    def _bring_up(self, entry: Entry, done: _Progress) -> tuple[Status, Digest] | None:
         """The digest of a file as it is now; None if it is gone."""
         status = None
         try:
@@ -211,7 +209,7 @@ class Index:
         self._flush()
         return self._cache.get(self._key(entry))
 
-    def _look(self, entry: File, status: Status, row: Row | None, done: _Progress) -> Look:
+    def _look(self, entry: Entry, status: Status, row: Row | None, done: _Progress) -> Look:
         seen_ns = int(self._clock() * 1e9)
         before = None
         if row is not None and row.identity == _identity(status) and row.size != status.size and not entry.sealed:
@@ -275,11 +273,11 @@ class Index:
                 self._threads.setdefault(entry.thread, []).append(entry.path)
         return sorted(self._threads.get(thread, []))
 
-    def _row(self, entry: File) -> Row | None:
+    def _row(self, entry: Entry) -> Row | None:
         key = self._key(entry)
         return self._waiting[key][0] if key in self._waiting else self._ahead.get(key) or self._cache.get(key)
 
-    def _moved(self, entry: File, status: Status) -> Row | None:
+    def _moved(self, entry: Entry, status: Status) -> Row | None:
         """The row of a file that lay elsewhere in the home under the same name."""
         key = self._key(entry)
         for row in self._cache.find(_identity(status)):
@@ -314,7 +312,7 @@ class Index:
             self._waiting.clear()
             self._waiting_bytes = 0
 
-    def _key(self, entry: File) -> bytes:
+    def _key(self, entry: Entry) -> bytes:
         path = entry.file
         return os.fsencode(path[self._skip :] if path.startswith(self._top) else path)
 

@@ -75,17 +75,16 @@ def tell(
     look: Home, index: Index, threads: Iterable[tuple[Key, Thread]], selection: Selection
 ) -> Iterator[Found | None]:
     """Those that fit, None for one that does not; files are looked at when their turn comes."""
-    waiting: dict[Path, tuple[Key, Thread]] = {}
+    waiting: dict[str, tuple[Key, Thread]] = {}
 
     def heads() -> Iterator[Entry]:
         for key, thread in threads:
-            head = thread.head
-            waiting[head.path] = key, thread
-            yield head
+            waiting[thread.head.file] = key, thread
+            yield thread.head
 
     for head, digest, mtime in index.digests(heads()):
-        key, thread = waiting.pop(head.path)
-        others = [entry for entry in thread.files if entry.path != head.path]
+        key, thread = waiting.pop(head.file)
+        others = [entry for entry in thread.files if entry != head]
         row = row_of(head, others, digest, mtime, look.names, look.fs)
         yield Found(key, thread, row, _passed_over(row, selection)) if selection.fits(row, digest) else None
 

@@ -24,7 +24,7 @@ from rollout.core.spending import Spent, day_of
 from rollout.core.tokens import Tokens
 from rollout.errors import UsageError
 from rollout.storage.fs import FileSystem
-from rollout.storage.home import Named
+from rollout.storage.home import Entry
 
 Progress = Callable[[int, int], None]
 """Bytes done, bytes in all: of what the index does not know yet."""
@@ -114,7 +114,7 @@ class _Counter:
         self.sessions = self.files = self.turns = self.bytes = self.without_tokens = 0
         self.notes: list[Skipped] = []
 
-    def count(self, files: list[tuple[Named, Digest]]) -> None:
+    def count(self, files: list[tuple[Entry, Digest]]) -> None:
         """One session: its files, the one that it goes on in first."""
         entry, head = files[0]
         spent: Sequence[Spent] = head.spent
@@ -217,7 +217,7 @@ def count_stats(home: Path, fs: FileSystem, filters: Filters, progress: Progress
 
 def _sessions(
     look: Home, index: Index, selection: Selection, progress: Progress | None
-) -> Iterator[list[tuple[Named, Digest]]]:
+) -> Iterator[list[tuple[Entry, Digest]]]:
     """The files of each thread that fits, the one that it goes on in first."""
     names = [named for _, thread in look.threads(selection) for named in _head_first(thread, selection.archived)]
     found = index.digests(names, progress, at_once=True)
@@ -225,16 +225,16 @@ def _sessions(
     for _, files in itertools.groupby(found, lambda each: each[0].thread):
         head, digest, mtime = first = next(files)
         if is_narrow:
-            row = late.row.row_of(head.entry, (), digest, mtime, look.names, look.fs)
+            row = late.row.row_of(head, (), digest, mtime, look.names, look.fs)
             if not _is_chosen(row, digest, selection):
                 continue
         yield [(named, digest) for named, digest, _ in (first, *files)]
 
 
-def _head_first(thread: Thread, archived: bool | None) -> Sequence[Named]:
+def _head_first(thread: Thread, archived: bool | None) -> Sequence[Entry]:
     if archived is None:
-        return thread.named
-    return sorted(thread.named, key=lambda named: named.archived is not archived)
+        return thread.files
+    return sorted(thread.files, key=lambda named: named.archived is not archived)
 
 
 def _is_chosen(row: late.row.Row, digest: Digest, selection: Selection) -> bool:

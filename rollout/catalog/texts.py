@@ -14,7 +14,6 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from rollout.catalog.cache import RACY_NS
@@ -87,7 +86,7 @@ class Texts:
         self._tidy()
         self._within = os.fsencode(index.home) + os.fsencode(os.sep)
         self._settled: dict[bytes, tuple[int, int, int, str]] | None = None
-        self._keys: dict[Path, int] = {}
+        self._keys: dict[str, int] = {}
         """The files that were looked at, as far as there is something of them."""
         self._new: set[int] = set()
         self._waiting: list[_Part] = []
@@ -102,11 +101,11 @@ class Texts:
         for entry in entries:
             key = self._whole(entry)
             if key is not None:
-                self._keys[entry.path] = key
+                self._keys[entry.file] = key
                 continue
             file = self._index.file_id(entry)
             if file != _NO_FILE:
-                files[entry.path] = file
+                files[entry.file] = file
                 with contextlib.suppress(OSError, SourceError):
                     self._take(entry, file)
         self._write()
@@ -126,11 +125,11 @@ class Texts:
                 (RACY_NS,),
             ).fetchall()
             self._settled = {path: (key, *seen) for path, key, *seen in rows}
-        known = self._settled.get(os.fsencode(entry.path).removeprefix(self._within))
+        known = self._settled.get(os.fsencode(entry.file).removeprefix(self._within))
         if known is None:
             return None
         try:
-            status = self._fs.status(entry.path)
+            status = self._fs.status(entry.file)
         except (OSError, SourceError):
             return None
         key, *seen = known
@@ -168,10 +167,10 @@ class Texts:
     def _key_of(self, entry: Entry) -> int | None:
         """The key of a file, which is taken if it was not; None if there is nothing of it."""
         self._notice_others()
-        key = self._keys.get(entry.path)
+        key = self._keys.get(entry.file)
         if key is None:
             self.take([entry])
-            key = self._keys.get(entry.path)
+            key = self._keys.get(entry.file)
             self._notice_others()  # one that has taken it meanwhile: who may hold what was asked before that
         return key
 
@@ -201,7 +200,7 @@ class Texts:
         return None if row is None else _Taken(*row)
 
     def _take(self, entry: Entry, file: tuple[int, int]) -> None:
-        status = self._fs.status(entry.path)
+        status = self._fs.status(entry.file)
         known = self._taken(file)
         if known is not None and (known.size, known.mtime_ns) == (status.size, status.mtime_ns):
             return

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from rollout.catalog.selection import Selection, Sort
 from rollout.storage import home as homes
 from rollout.storage.fs import FileSystem
-from rollout.storage.home import Entry, Named
+from rollout.storage.home import Entry
 from rollout.storage.names import read_names
 
 Progress = Callable[[int, int], None]
@@ -29,41 +29,28 @@ class Skipped:
 
 
 class Thread:
-    """The files of a thread, by their names. It goes on in `head`, the newest of those that were asked for."""
+    """The `files` of a thread, newest first. It goes on in `head`, the newest of those that were asked for."""
 
-    __slots__ = ("_entries", "_head", "id", "named", "order")
+    __slots__ = ("files", "head", "id", "order")
 
-    def __init__(self, head: Named, files: Sequence[Named]) -> None:
-        self._head, self.named = head, files
-        self._entries: tuple[Entry, ...] | None = None
-        self.id: str = head.parts.thread
+    def __init__(self, head: Entry, files: Sequence[Entry]) -> None:
+        self.head, self.files = head, files
+        self.id: str = head.thread
         self.order = head.order
-
-    @property
-    def head(self) -> Entry:
-        """The file that it goes on in."""
-        return self._head.entry
-
-    @property
-    def files(self) -> tuple[Entry, ...]:
-        """All of them, newest first."""
-        if self._entries is None:
-            self._entries = tuple(named.entry for named in self.named)
-        return self._entries
 
     def key(self, sort: Sort, fs: FileSystem) -> Key:
         """What it is sorted by; no two threads have the same."""
         if sort == "created":
             return self.order
         try:
-            return fs.status(self._head.file).mtime_ns, self.id
+            return fs.status(self.head.file).mtime_ns, self.id
         except OSError:
             return 0, self.id
 
 
-def threads_of(found: Iterable[Named], archived: bool | None) -> list[Thread]:
+def threads_of(found: Iterable[Entry], archived: bool | None) -> list[Thread]:
     """The threads with a file that is archived (or is not; None: either), in no order."""
-    by_id: dict[str, list[Named]] = {}
+    by_id: dict[str, list[Entry]] = {}
     for named in found:
         files = by_id.get(named.parts.thread)
         if files is None:
@@ -87,7 +74,7 @@ class Home:
     def __init__(self, home: Path, fs: FileSystem) -> None:
         self.path, self.fs = home, fs
         self.notes: list[Skipped] = []
-        self.files = list(homes.scan_names(home, lambda path, what: self.notes.append(Skipped(path, what)), fs=fs))
+        self.files = list(homes.scan(home, lambda path, what: self.notes.append(Skipped(path, what)), fs=fs))
         self.names = read_names(home, fs)
 
     def threads(self, selection: Selection, after: Key | None = None) -> list[tuple[Key, Thread]]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime
 
-from rollout.storage.home import Entry, Named
+from rollout.storage.home import Entry
 
 
-def named_time(entry: Entry | Named) -> str:
+def named_time(entry: Entry) -> str:
     """The time in a file's name, as if it were UTC."""
     day, _, clock = entry.time.partition("T")
     return f"{day}T{clock.replace('-', ':')}.000Z"

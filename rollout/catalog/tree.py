@@ -45,9 +45,9 @@ class _Place:
     row: Row
     order: tuple[str, str, str]
     relation: Relation = "root"
-    parent: Path | None = None
+    parent: str | None = None
     note: str | None = None
-    children: list[Path] = dataclasses.field(default_factory=list)
+    children: list[str] = dataclasses.field(default_factory=list)
 
 
 def grow_tree(home: Path, fs: FileSystem, *, progress: Progress | None = None) -> tuple[Node, ...]:
@@ -56,11 +56,11 @@ def grow_tree(home: Path, fs: FileSystem, *, progress: Progress | None = None) -
 
 
 def _grown(look: Home, index: Index, progress: Progress | None) -> tuple[Node, ...]:
-    entries = [named.entry for named in look.files]
-    places: dict[Path, _Place] = {}
+    entries = look.files
+    places: dict[str, _Place] = {}
     threads: dict[str, list[Entry]] = {}
     for entry, digest, mtime in index.digests(entries):
-        places[entry.path] = _Place(row_of(entry, (), digest, mtime, look.names, look.fs), entry.order)
+        places[entry.file] = _Place(row_of(entry, (), digest, mtime, look.names, look.fs), entry.order)
         threads.setdefault(entry.thread, []).append(entry)
         if progress is not None:
             progress(len(places), len(entries))
@@ -71,14 +71,14 @@ def _grown(look: Home, index: Index, progress: Progress | None) -> tuple[Node, .
     return _built(places)
 
 
-def _join(look: Home, files: list[Entry], threads: Mapping[str, list[Entry]], places: Mapping[Path, _Place]) -> None:
+def _join(look: Home, files: list[Entry], threads: Mapping[str, list[Entry]], places: Mapping[str, _Place]) -> None:
     """Finds the parents of the files of a thread."""
     first = files[-1]
     for entry in files[:-1]:
-        place = places[entry.path]
+        place = places[entry.file]
         place.relation = "revert"
-        place.parent = first.path if len(files) == 2 else _base(look, entry, files) or first.path
-    place = places[first.path]
+        place.parent = first.file if len(files) == 2 else _base(look, entry, files) or first.file
+    place = places[first.file]
     row = place.row
     wanted = row.parent or row.forked_from
     if wanted is None or wanted == row.id:
@@ -89,25 +89,24 @@ def _join(look: Home, files: list[Entry], threads: Mapping[str, list[Entry]], pl
         return
     others = threads[wanted]
     place.relation = "subagent" if row.parent else "fork"
-    place.parent = others[-1].path if len(others) == 1 else _base(look, first, others) or others[-1].path
+    place.parent = others[-1].file if len(others) == 1 else _base(look, first, others) or others[-1].file
 
 
-def _base(look: Home, entry: Entry, among: list[Entry]) -> Path | None:
+def _base(look: Home, entry: Entry, among: list[Entry]) -> str | None:
     """The file that a file goes on from by reference, if it is one of these."""
     with contextlib.suppress(OSError, SourceError), Origin(None, entry.path, look.path, fs=look.fs).opened() as lineage:
         for segment in lineage:
-            found = None if segment.path is None else Path(segment.path)
-            if found != entry.path:
-                return found if any(found == other.path for other in among) else None
+            if segment.path != entry.file:
+                return segment.path if any(segment.path == other.file for other in among) else None
     return None
 
 
-def _open_circles(places: Mapping[Path, _Place]) -> None:
+def _open_circles(places: Mapping[str, _Place]) -> None:
     """Makes the oldest file of each circle of parents a root."""
-    seen: set[Path] = set()
+    seen: set[str] = set()
     for start in places:
-        way: list[Path] = []
-        at: Path | None = start
+        way: list[str] = []
+        at: str | None = start
         while at is not None and at not in seen:
             seen.add(at)
             way.append(at)
@@ -118,11 +117,11 @@ def _open_circles(places: Mapping[Path, _Place]) -> None:
             place.relation, place.parent, place.note = "root", None, "its parents lead back to itself"
 
 
-def _built(places: Mapping[Path, _Place]) -> tuple[Node, ...]:
-    roots: list[Path] = []
+def _built(places: Mapping[str, _Place]) -> tuple[Node, ...]:
+    roots: list[str] = []
     for path, place in places.items():
         (roots if place.parent is None else places[place.parent].children).append(path)
-    order, nodes = [], dict[Path, Node]()
+    order, nodes = [], dict[str, Node]()
     stack = list(roots)
     while stack:
         path = stack.pop()

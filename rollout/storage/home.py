@@ -30,28 +30,10 @@ TWIN, MISNAMED = "the plain file beside it counts", "its name is not that of a r
 
 
 class Entry(NamedTuple):
-    """One rollout file of a home, as its name tells of it. `archived`: it lies among the archived ones."""
+    """One rollout file of a home, as its name tells of it. `archived`: it lies among the archived ones.
 
-    path: Path
-    thread: ids.ThreadId
-    time: str
-    part: str | None
-    sealed: bool
-    archived: bool
-
-    @property
-    def file(self) -> str:
-        """Its path, as a text."""
-        return os.fspath(self.path)
-
-    @property
-    def order(self) -> tuple[str, str, str]:
-        """Sorts by creation."""
-        return (self.time, self.part or "", self.thread)
-
-
-class Named(NamedTuple):
-    """An entry that was not asked for its path yet: cheap to make by the thousand."""
+    Its path is made when it is asked for: names are looked at by the thousand, files are opened one by one.
+    """
 
     folder: Path
     name: str
@@ -59,41 +41,35 @@ class Named(NamedTuple):
     archived: bool
 
     @property
-    def order(self) -> tuple[str, str, str]:
-        """As that of the entry."""
-        time, thread, part, _ = self.parts
-        return (time, part or "", thread)
-
-    @property
-    def file(self) -> str:
-        """Its path, as a text."""
-        return f"{self.folder}{os.sep}{self.name}"
-
-    @property
     def path(self) -> Path:
-        """Its path."""
+        """Where it lies."""
         return self.folder / self.name
 
     @property
+    def file(self) -> str:
+        """Its path, as a text: quicker made."""
+        return f"{self.folder}{os.sep}{self.name}"
+
+    @property
     def thread(self) -> ids.ThreadId:
-        """As that of the entry."""
+        """The id of its thread."""
         return self.parts.thread
 
     @property
     def time(self) -> str:
-        """As that of the entry."""
+        """The time in its name."""
         return self.parts.time
 
     @property
     def sealed(self) -> bool:
-        """As that of the entry."""
+        """Whether it is packed."""
         return self.parts.sealed
 
     @property
-    def entry(self) -> Entry:
-        """The entry."""
-        parts = self.parts
-        return Entry(self.folder / self.name, parts.thread, parts.time, parts.part, parts.sealed, self.archived)
+    def order(self) -> tuple[str, str, str]:
+        """Sorts by creation."""
+        time, thread, part, _ = self.parts
+        return (time, part or "", thread)
 
 
 def default_home(environ: Mapping[str, str] | None = None) -> Path:
@@ -138,11 +114,6 @@ def scan(home: Path, odd: Odd = _not_told, *, fs: FileSystem = REAL, twins: bool
 
     With `twins` both. `odd` is told of what looks like one and is passed over: the path, and what is odd about it.
     """
-    return (named.entry for named in scan_names(home, odd, fs=fs, twins=twins))
-
-
-def scan_names(home: Path, odd: Odd = _not_told, *, fs: FileSystem = REAL, twins: bool = False) -> Iterator[Named]:
-    """The same, without their paths."""
     for folder, archived, found in folders(home, odd, fs=fs):
         names = {listed.name for listed in found}
         for name, kind in found:
@@ -157,7 +128,7 @@ def scan_names(home: Path, odd: Odd = _not_told, *, fs: FileSystem = REAL, twins
             elif parts.sealed and not twins and name.removesuffix(".zst") in names:
                 odd(folder / name, TWIN)
             else:
-                yield Named(folder, name, parts, archived)
+                yield Entry(folder, name, parts, archived)
 
 
 def find_thread(home: Path, thread: str, *, fs: FileSystem = REAL, twins: bool = False) -> list[Entry]:

@@ -9,7 +9,6 @@ import pytest
 
 from rollout.errors import Ambiguous, NotFound, UsageError
 from rollout.ids import ThreadId
-from rollout.storage import home as homes
 from rollout.storage.home import default_home, find_thread, heads, home_of, is_position, resolve, scan
 from rollout.storage.origin import find, locate
 
@@ -148,7 +147,8 @@ def test_of_a_plain_file_and_its_sealed_twin_the_plain_one_counts(tmp_path: Path
 def test_an_entry_tells_what_its_name_says(tmp_path: Path) -> None:
     path = put(tmp_path, ONE, part=PART, sealed=True)
     (entry,) = scan(tmp_path)
-    assert entry == homes.Entry(path, ThreadId(ONE), "2026-03-20T10-00-00", PART, True, False)
+    told = (entry.path, entry.thread, entry.time, entry.parts.part, entry.sealed, entry.archived)
+    assert told == (path, ThreadId(ONE), "2026-03-20T10-00-00", PART, True, False)
 
 
 # What is passed over
