@@ -16,12 +16,17 @@ from typing import NamedTuple, NewType
 ThreadId = NewType("ThreadId", str)
 TurnId = NewType("TurnId", str)
 SessionId = NewType("SessionId", str)
+FileId = NewType("FileId", str)
 
 _NAMESPACE = uuid.UUID("6f1c7d0e-52a8-5b0e-9d3f-2b1f0c9a7e11")
 _UUID = r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
+_UUID_ANY_CASE = _UUID.replace("a-f", "a-fA-F")
+_UUID_VALUE = re.compile(_UUID_ANY_CASE.replace("-[", "-?["))
 _ZERO_UUID = str(uuid.UUID(int=0))
 _NAME = re.compile(
-    rf"rollout-(?P<time>\d{{4}}-\d\d-\d\dT\d\d-\d\d-\d\d)-(?P<thread>{_UUID})(?:_(?P<part>{_UUID}))?\.jsonl(?P<sealed>\.zst)?"
+    r"rollout-(?P<time>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)"
+    rf"-(?P<thread>{_UUID_ANY_CASE})(?:_(?P<part>{_UUID_ANY_CASE}))?\.jsonl(?P<sealed>\.zst)?",
+    re.ASCII,
 )
 
 
@@ -75,13 +80,36 @@ def begins_thread_id(text: str) -> bool:
     return bool(text) and re.fullmatch(_UUID, text + _ZERO_UUID[len(text) :]) is not None
 
 
+def file_id_of(text: str) -> FileId | None:
+    """The id of a file that a text spells, in any case and with or without hyphens; None if it is no UUID."""
+    return FileId(str(uuid.UUID(text))) if _UUID_VALUE.fullmatch(text) else None
+
+
+def day_of(id: str) -> datetime.date | None:
+    """The day (UTC) on which a UUID of version 7 was made; None for any other text."""
+    if not is_thread_id(id) or id[14] != "7":
+        return None
+    try:
+        return datetime.datetime.fromtimestamp(int(id[:8] + id[9:13], 16) / 1000, datetime.UTC).date()
+    except (ValueError, OverflowError, OSError):
+        return None  # later than any calendar
+
+
 class NameParts(NamedTuple):
-    """What a rollout's file name says: `time` (its text), `thread`, `part` (of a revert, or None), `sealed`."""
+    """What a rollout's file name says: `time` (its text), `thread`, `part` (of a revert, or None), `sealed`.
+
+    Ids are in small letters, however the name has them.
+    """
 
     time: str
     thread: ThreadId
     part: str | None
     sealed: bool
+
+    @property
+    def file(self) -> FileId:
+        """The id of the file, by which others name it as their base: the last UUID of the name."""
+        return FileId(self.part or self.thread)
 
 
 @functools.lru_cache(maxsize=1 << 14)  # a home is looked over again and again
@@ -91,4 +119,4 @@ def parse_file_name(name: str) -> NameParts | None:
     if found is None:
         return None
     time, thread, part, sealed = found.groups()
-    return NameParts(time, ThreadId(thread), part, sealed is not None)
+    return NameParts(time, ThreadId(thread.lower()), None if part is None else part.lower(), sealed is not None)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from pathlib import Path
 
 from rollout import encoding, ids
@@ -31,11 +31,10 @@ from rollout.storage.encrypted import Scribe
 from rollout.storage.fs import FileSystem
 from rollout.storage.names import Names
 from rollout.storage.origin import Origin
-from rollout.storage.references import dependents
+from rollout.storage.references import User, Users, told
 from rollout.storage.writer import REKEYED, holder, make_dirs
 
 ASIDE, HALF_MADE = ".deleted", ".new"
-_SHOWN = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -45,6 +44,10 @@ class Keeper:
     home: Path
     fs: FileSystem
     now: Callable[[], str]
+    users: Users = dataclasses.field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "users", Users(self.home, self.fs))
 
     def files_of(self, path: Path) -> list[Path]:
         """All files of the thread that the one at `path` is of, oldest first; it alone if it lies outside. NotFound."""
@@ -59,10 +62,14 @@ class Keeper:
             return paths
         return [path]
 
-    def forks_of(self, files: Sequence[Path]) -> list[Path]:
-        """Those that go on directly from one of the files and are none of them, in order."""
-        wanted = {self.fs.status(file).identity for file in files}
-        return [other for other, base in self._naming(files).items() if base in wanted]
+    def forks_of(self, path: Path) -> list[Path]:
+        """The files that go on directly from one of the thread of the file at `path` and are no others of it."""
+        return [user.path for user in self.users.of(self.files_of(path))]
+
+    def detach_users(self, files: Sequence[Path]) -> None:
+        """Makes what goes on from one of the files, and is none of them, stand alone. As `detach`."""
+        for user in self.users.of(files):
+            self._detach(user.path)
 
     def rename(self, path: Path, name: str | None) -> str | None:
         """Names the thread of a file of the home, or takes its name away (None); the name as it is kept (trimmed).
@@ -124,18 +131,18 @@ class Keeper:
         self.tidy()
         files = self.files_of(path)
         with self._locked(files, "deleted"):
-            for fork in self.forks_of(files) if detach_forks else ():
-                self._detach(fork)
-            named = self._naming(files)
-            _refuse_if_used(path, self.forks_of(files))
+            if detach_forks:
+                self.detach_users(files)
+            named = {user.path for user in self.users.naming(files)}
+            _refuse_if_used(path, self.users.of(files))
             asides = self._set_aside(files, named)
             for aside in reversed(asides):
                 self.fs.unlink(aside)
             self._sync_dirs(files)
         return files
 
-    def _set_aside(self, files: Sequence[Path], named: Iterable[Path]) -> list[Path]:
-        """Their new names; all as it was if that fails, or if others than `named` name the thread by now."""
+    def _set_aside(self, files: Sequence[Path], named: Set[Path]) -> list[Path]:
+        """Their new names; all as it was if that fails, or if others than `named` name one of them by now."""
         done: list[tuple[Path, Path]] = []
         try:
             for file in files:
@@ -144,7 +151,7 @@ class Keeper:
                 done.append((file, aside))
             if len(files) > 1:
                 self._sync_dirs(files)  # no older file is gone for ever while a newer one may come back
-            _refuse_if_used(files[-1], sorted(self._naming(files).keys() - set(named)))
+            _refuse_if_used(files[-1], [user for user in self.users.naming(files) if user.path not in named])
         except BaseException:
             for file, aside in reversed(done):
                 self.fs.rename(aside, file)
@@ -161,8 +168,7 @@ class Keeper:
         return self._detach(path)
 
     def _detach(self, path: Path) -> Path:
-        for child in self.forks_of([path]):
-            self._detach(child)
+        self.detach_users([path])
         path = sealing.unseal(self.fs, path, held_by=holder(self.now()))
         with self._locked([path], "detached"):
             end = forks.newest_point(path, self.fs).offset
@@ -183,7 +189,7 @@ class Keeper:
                     skip=meta.end,
                     held_by=holder(self.now()),
                     mtime_ns=self.fs.status(path).mtime_ns,
-                    check=lambda: _refuse_if_used(path, self.forks_of([path])),
+                    check=lambda: _refuse_if_used(path, self.users.of([path])),
                     scribe=None if cipher is None else Scribe(cipher, lineage.opened[0].thread or ""),
                 )
             self.fs.sync_dir(path.parent)
@@ -218,7 +224,7 @@ class Keeper:
     def _settle(self, thread: str, hidden: Sequence[Path]) -> None:
         by_creation = sorted(hidden, key=lambda aside: aside.name)
         files = [aside.with_name(aside.name[1:].removesuffix(ASIDE)) for aside in by_creation]
-        if homes.find_thread(self.home, thread, fs=self.fs) or any(dependents(thread, self.home, fs=self.fs)):
+        if homes.find_thread(self.home, thread, fs=self.fs) or self.users.naming(files):
             for aside, file in zip(by_creation, files, strict=True):
                 if not self._is_there(file):
                     self.fs.rename(aside, file)
@@ -226,16 +232,6 @@ class Keeper:
             for aside in reversed(by_creation):
                 self.fs.unlink(aside)
         self._sync_dirs(files)
-
-    def _naming(self, files: Sequence[Path]) -> dict[Path, tuple[int, int] | None]:
-        """The others that name the thread of the files as their base's, in order, and which file each goes on from."""
-        name = ids.parse_file_name(files[-1].name)
-        if name is None:
-            return {}
-        own = {file.absolute() for file in files}
-        folders = {file.parent for file in own if homes.home_of(file) != self.home}
-        found = dependents(name.thread, self.home, folders, fs=self.fs)
-        return {other.path: other.base for other in found if other.path not in own}
 
     def _check_inside(self, path: Path, files: Sequence[Path]) -> None:
         if ids.parse_file_name(path.name) is None or homes.home_of(files[-1]) != self.home:
@@ -271,9 +267,7 @@ class Keeper:
             raise WriteError(f"cannot be {what}: {error.strerror}", path=files[-1], remedy=remedy) from error
 
 
-def _refuse_if_used(path: Path, used: Sequence[Path]) -> None:
+def _refuse_if_used(path: Path, used: Sequence[User]) -> None:
     if used:
-        names = ", ".join(other.name for other in used[:_SHOWN]) + (", …" if len(used) > _SHOWN else "")
-        raise InUse(
-            f"forks refer to it: {names}", path=path, remedy="detach them first, or delete with detach_forks=True"
-        )
+        remedy = "detach them first, or delete with detach_forks=True"
+        raise InUse(f"forks refer to it: {told(used)}", path=path, remedy=remedy)

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from msgspec import Raw
+
 from rollout import encoding, labelling
 from rollout.core import labels
 from rollout.core.labels import UNLABELLED, Label
@@ -25,6 +27,7 @@ from rollout.ports import Ports
 from rollout.recorder import Recorder
 from rollout.state import State
 from rollout.storage import fork as forks
+from rollout.storage import home as homes
 from rollout.storage.cipher import cipher_of
 from rollout.storage.decrypting import DecryptingSource, cipher_for
 from rollout.storage.durability import Durability
@@ -39,6 +42,7 @@ from rollout.storage.source import open_path
 from rollout.storage.writer import Writer, holder, make_dirs
 from rollout.turn import OpenTurn, Tags, compacted
 
+_PAGINATED = Raw(b'"paginated"')
 _OWN_KEYS = frozenset(
     {
         *("id", "session_id", "forked_from_id", "forked_from_ordinal_exclusive"),
@@ -240,7 +244,8 @@ class Rollout:
             with self._origin(point.path, point.offset).opened() as lineage:
                 ending = ending_of(lineage)
         ordinal = None if ending.ordinal is None else ending.ordinal + 1
-        meta = self._meta(thread, created, {"history_base": forks.base_at(point, ordinal)})
+        meta = self._meta(thread, created, forks.base_at(point, ordinal))
+        forks.check_found(point, path, self._ports.home or homes.home_of(path), self._ports.fs)
         child = create_log(
             path, thread, meta, created, self._ports, self.durability, ending.left_open, ordinal, label, in_passing=True
         )
@@ -248,7 +253,7 @@ class Rollout:
         return child
 
     def _fork_copy(self, point: Point, path: Path, thread: str, created: float, label: Label) -> Rollout:
-        head = encoding.line(self._meta(thread, created, {}, drop="history_mode"), created, None, label.envelope)
+        head = encoding.line(self._meta(thread, created, None), created, None, label.envelope)
         make_dirs(self._ports.fs, path.parent, root=self._ports.home)
         with self._origin(point.path, point.offset).opened() as lineage:
             by = holder(self._ports.timestamp())
@@ -296,14 +301,25 @@ class Rollout:
             segments = list(lineage)
             return forks.point_of(segments, extent_at(origin, segments, at, before=before)), None
 
-    def _meta(self, thread: str, created: float, more: Mapping[str, Any], drop: str = "") -> Part:
-        """The session_meta of a fork: what the source's says, but for what is the fork's own."""
+    def _meta(self, thread: str, created: float, base: dict[str, Any] | None) -> Part:
+        """The session_meta of a fork: what the source's says, but for what is the fork's own. A copy has no `base`.
+
+        A base has its ordinal only where the mode says that lines have ordinals: of another file that has it Codex
+        reads the file's own lines and nothing of its base. Without it Codex says that it cannot read the file.
+        """
         opened = open_path(self.path, fs=self._ports.fs)
         try:
             found = forks.meta_of(opened)
         finally:
             opened.close()
-        theirs = {} if found is None else {k: v for k, v in found.payload.items() if k not in _OWN_KEYS and k != drop}
+        theirs = {} if found is None else {k: v for k, v in found.payload.items() if k not in _OWN_KEYS}
+        more = {}
+        if base is None:
+            theirs.pop("history_mode", None)
+        else:
+            if theirs.get("history_mode") != _PAGINATED and cipher_of(self._ports.fs) is None:
+                base.pop("end_ordinal_exclusive", None)
+            more["history_base"] = base
         own = {"id": thread, "forked_from_id": self.id, "timestamp": encoding.timestamp(created)}
         return Part("session_meta", encoding.encode({**own, **theirs, **more}))
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 
+from rollout import ids
 from rollout.core import records as r
 from rollout.core.gather import Gatherer
 from rollout.core.labels import read_label
 from rollout.record import BLANK, Record, read_records
 from rollout.storage.ending import ordinal_of
 from rollout.storage.origin import Origin
+from rollout.storage.source import Lineage
 
 _MOST_NOTES = 10_000
 
@@ -21,7 +23,7 @@ _MOST_NOTES = 10_000
 class Note:
     """Something odd that costs no record.
 
-    `kind` is one of recovered, malformed, doubled, reused_id, ordinal, label, end, meta.
+    `kind` is one of recovered, malformed, doubled, reused_id, ordinal, label, end, meta, base.
     """
 
     line: int
@@ -42,7 +44,7 @@ class Report:
     damage: tuple[r.Damage, ...]
     notes: tuple[Note, ...]
     damaged_lines: int
-    """Lines that hold damaged bytes, plus one for each base that is missing."""
+    """Lines that hold damaged bytes, plus one for each base that is missing or ends elsewhere than it is said."""
 
     @property
     def ok(self) -> bool:
@@ -143,6 +145,7 @@ def examine(origin: Origin, progress: Callable[[int, int], None] | None = None) 
         for _ in lineage:
             pass
         files = lineage.damage()
+        examiner.notes += _doubled(lineage, examiner.path)
     return Report(
         path=examiner.path,
         lines=examiner.lines,
@@ -151,3 +154,14 @@ def examine(origin: Origin, progress: Callable[[int, int], None] | None = None) 
         notes=tuple(examiner.notes),
         damaged_lines=len(examiner.damaged_lines) + len(files),
     )
+
+
+def _doubled(lineage: Lineage, path: str | None) -> Iterator[Note]:
+    """A note for each base whose id other files of the home have too."""
+    for base in lineage.opened[1:]:
+        assert base.path is not None  # it was looked up
+        parts = ids.parse_file_name(base.path.name)
+        others = [other for other in lineage.bases.all_of(parts.file) if other != base.path] if parts else []
+        if others:
+            reason = f"goes on from {base.path}; the same id has {others[0]}" + (", …" if len(others) > 1 else "")
+            yield Note(1, 0, "base", reason, "compare them, and take one out of the home", path)

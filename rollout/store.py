@@ -231,9 +231,7 @@ class Store:
 
     def forks_of(self, ref: Reference) -> Paths:
         """The files that go on from a file of this thread, but for its own reverts."""
-        path = self.resolve(ref)
-        keeper = self._keeper_for(path)
-        return keeper.forks_of(keeper.files_of(path))
+        return self._keeper_for(path := self.resolve(ref)).forks_of(path)
 
     def detach(self, ref: Reference) -> Path:
         """Makes a fork stand alone: its file then holds the lines of its bases. What goes on from it is detached first.
@@ -279,13 +277,15 @@ class Store:
         path = self.resolve(ref)
         return late.rekeying.keys_of(self._ports_for(path).fs, path)
 
-    def rekey(self, ref: Reference) -> Path:
-        """Encrypts a rollout's file anew under the current key; a plain one too, if nothing refers to it. Its path.
+    def rekey(self, ref: Reference, *, detach_forks: bool = False) -> Path:
+        """Encrypts a rollout's file anew under the current key; a plain one if nothing refers to it any more. Its path.
 
         Proven to say the same before it takes the old one's place. UsageError (no key, or it is sealed), InUse, NoKey,
         WrongKey, Locked, Conflict, WriteError: it is as it was. See `rollout.upkeeping.rekeying`.
         """
         path = self.resolve(ref)
+        if detach_forks and not self.keys_of(path):
+            self._keeper_for(path).detach_users([path])
         late.rekeying.rekey(self._ports_for(path).fs, path, self.home)
         return path
 

@@ -196,11 +196,11 @@ def read_lineage(path: Path, home: Path) -> Lineage:
     bases: list[bytes] = []
     front = data
     while (wanted := _history_base(front)) is not None:
-        end = wanted["end_byte_offset"]
-        found = [prefix for prefix in _prefixes(home, wanted["thread_id"], end) if _ends_at(prefix, wanted)]
-        if not found:
+        base = _base(home, wanted["thread_id"])
+        if base is None or len(base) < wanted["end_byte_offset"]:
             return Lineage(data, tuple(bases), True)
-        front = found[0]
+        front = base[: wanted["end_byte_offset"]]
+        front = front[: front.rfind(b"\n") + 1]
         bases.insert(0, front)
     return Lineage(data, tuple(bases), False)
 
@@ -225,13 +225,9 @@ def _history_base(data: bytes) -> dict[str, Any] | None:
     return None
 
 
-def _prefixes(home: Path, thread: str, end: int) -> list[bytes]:
-    files = sorted(path for path in home.rglob(f"rollout-*{thread}*.jsonl*"))
-    return [data[:end] for data in map(read_plain, files) if len(data) >= end]
-
-
-def _ends_at(prefix: bytes, wanted: dict[str, Any]) -> bool:
-    if not prefix.endswith(b"\n"):
-        return False
-    last = json.loads(prefix.rstrip(b"\n").rsplit(b"\n", 1)[-1])
-    return bool(last.get("ordinal") == wanted["end_ordinal_exclusive"] - 1)
+def _base(home: Path, id: str) -> bytes | None:
+    """The file whose name has that id last, wherever in the home."""
+    for path in sorted(home.rglob("rollout-*.jsonl*")):
+        if path.name.partition(".")[0][-36:].lower() == id.lower():
+            return read_plain(path)
+    return None

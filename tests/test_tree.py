@@ -19,8 +19,9 @@ def tree(home: Path) -> list[Any]:
     return shape(Store(home).tree())
 
 
-def base_of(n: int, path: Path, end: int | None = None) -> dict[str, Any]:
-    return {"thread_id": thread_id(n), "end_byte_offset": path.stat().st_size if end is None else end}
+def base_of(path: Path, end: int | None = None) -> dict[str, Any]:
+    """The file at `path` as a base: the last id of its name says which it is."""
+    return {"thread_id": path.stem[-36:], "end_byte_offset": path.stat().st_size if end is None else end}
 
 
 def subagent_of(n: int) -> dict[str, Any]:
@@ -41,10 +42,10 @@ def test_roots_come_newest_first_and_the_children_of_each_oldest_first(tmp_path:
 def test_forks_reverts_and_subagents_stand_under_what_they_go_on_from(tmp_path: Path) -> None:
     root = put(tmp_path, 1, b.user("a"), b.user("b"))
     revert = put_data(
-        path_of(tmp_path, 1, part=8, at=5), b.log(meta_of(1, history_base=base_of(1, root)), b.user("again"))
+        path_of(tmp_path, 1, part=8, at=5), b.log(meta_of(1, history_base=base_of(root)), b.user("again"))
     )
-    put_data(path_of(tmp_path, 1, part=9, at=6), b.log(meta_of(1, history_base=base_of(1, revert)), b.user("more")))
-    put(tmp_path, 2, b.user("c"), history_base=base_of(1, revert))
+    put_data(path_of(tmp_path, 1, part=9, at=6), b.log(meta_of(1, history_base=base_of(revert)), b.user("more")))
+    put(tmp_path, 2, b.user("c"), history_base=base_of(revert))
     put(tmp_path, 3, b.user("d"), source=subagent_of(1))
     put(tmp_path, 4, b.user("e"), source=subagent_of(3), forked_from_id=thread_id(3))
     assert tree(tmp_path) == [

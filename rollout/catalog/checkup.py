@@ -120,6 +120,8 @@ class Checkup:
             if damage.kind == "base":
                 remedy = f"bring that file back, from a backup say; {_READABLE}"
                 yield self._finding("base", file, damage.reason, remedy, resumes=False)
+            elif damage.kind == "base_end":
+                yield self._finding("lineage", file, damage.reason, "look whether its history is the one that it had")
             elif damage.kind in {"sealed", "encrypted"}:
                 where = f"{damage.kind} data is damaged at byte {damage.offset:,}: {damage.reason}"
                 yield self._finding("sealed", file, where, f"take it from a backup; {_READABLE}", resumes=False)
@@ -140,7 +142,7 @@ class Checkup:
     def _check_size(self, file: File) -> Iterator[Finding]:
         """What stands twice: in a fork and its source, in a large file, in a sealed twin."""
         digest, is_plain = file.digest, not file.entry.sealed
-        copies = digest.forked_from is not None and digest.base_thread is None
+        copies = digest.forked_from is not None and digest.base is None
         if not is_plain or not (copies or digest.bytes >= LARGE_BYTES or file.has_twin):
             return
         for step in vacuum([file.entry.path], self.home, self.fs, Wishes()).steps:

@@ -6,7 +6,9 @@ from typing import Any
 
 import msgspec
 
+from rollout import ids
 from rollout.core.spending import Spent
+from rollout.storage.bases import base_of
 
 
 class Digest(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -25,8 +27,10 @@ class Digest(msgspec.Struct, frozen=True, array_like=True, gc=False):
     parent: str | None = None
     """The thread that a subagent was started from."""
     forked_from: str | None = None
+    base: str | None = None
+    """The id of the file that this one continues by reference, or what stands there instead of one."""
     base_thread: str | None = None
-    """The thread that the file continues by reference."""
+    """The thread of that file, if it is there; else the same as `base`."""
     first_message: str | None = None
     """How the first user's text of the log begins, standing or not, up to 1,000 characters."""
     model: str | None = None
@@ -72,9 +76,10 @@ def says_of_itself(meta: dict[str, Any] | None, thread: str) -> Digest:
         originator=_text(meta.get("originator")),
         cli_version=_text(meta.get("cli_version")),
         source=_text(source),
-        parent=_text(parent),
-        forked_from=_text(meta.get("forked_from_id")),
-        base_thread=base_thread(meta),
+        parent=_id(parent),
+        forked_from=_id(meta.get("forked_from_id")),
+        base=base_id(meta),
+        base_thread=base_id(meta),
     )
 
 
@@ -82,7 +87,12 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 
-def base_thread(meta: dict[str, Any] | None) -> str | None:
-    """The thread that a file with this session_meta continues by reference."""
-    base = (meta or {}).get("history_base")
-    return _text(base.get("thread_id")) if isinstance(base, dict) else None
+def _id(value: object) -> str | None:
+    """A thread id as file names have it; any other text as it stands."""
+    return (ids.file_id_of(value) or value) if isinstance(value, str) else None
+
+
+def base_id(meta: dict[str, Any] | None) -> str | None:
+    """The id of the file that one with this session_meta continues, or what stands there instead of one."""
+    base = base_of(meta)
+    return None if base is None else base.id or _text(base.told)

@@ -19,6 +19,7 @@ from rollout.catalog.status import IndexStatus
 from rollout.keeping import ASIDE, HALF_MADE
 from rollout.limits import MIB
 from rollout.storage import home as homes
+from rollout.storage.bases import Bases
 from rollout.storage.fs import FileSystem
 from rollout.storage.home import Entry
 from rollout.storage.keyed import has_keys
@@ -66,7 +67,8 @@ class _Doctor:
         files = list(self._files(entries, progress))
         checkup = Checkup(self._home, self._fs)
         found = [finding for file in files for finding in checkup.check(file)]
-        found += [*self._rest(files), *self._leftovers(files), *self._names(entries), *self._oddities()]
+        found += [*self._doubled(entries), *self._rest(files), *self._leftovers(files)]
+        found += [*self._names(entries), *self._oddities()]
         found += self._cache(status)
         return Diagnosis(
             self._home,
@@ -82,6 +84,15 @@ class _Doctor:
         of_thread = collections.Counter(entry.thread for entry in entries)
         for entry, digest, mtime_s in self._index.digests(entries, progress, at_once=True):
             yield File(entry, digest, self._now_s - mtime_s, entry.path in twins, of_thread[entry.thread] == 1)
+
+    def _doubled(self, entries: list[Entry]) -> Iterator[Finding]:
+        bases, threads = Bases(self._home, self._fs, entries), {entry.path: entry.thread for entry in entries}
+        for id in bases.doubled():
+            first, *others = bases.all_of(id)
+            for path in others:
+                what = f"another file has the same id: {first} counts for who continues it"
+                remedy = "compare the two, and take one of them out of the home"
+                yield Finding("lineage", path, threads[path], what, remedy)
 
     def _rest(self, files: list[File]) -> Iterator[Finding]:
         rests = [f for f in files if not f.entry.sealed and f.age_s >= REST_DAYS * 86400 and f.digest.trouble is None]

@@ -29,8 +29,10 @@ from rollout.catalog.cache import RACY_NS, Cache, Row
 from rollout.catalog.digest import Digest
 from rollout.catalog.known import Known, Told
 from rollout.errors import NotFound, SourceError
+from rollout.ids import FileId
 from rollout.limits import DEFAULT, Limits
 from rollout.storage import home as homes
+from rollout.storage.bases import Bases
 from rollout.storage.fs import REAL, FileSystem
 from rollout.storage.home import Entry
 from rollout.storage.keyed import has_keys
@@ -63,7 +65,7 @@ class Index:
         self._lock = threading.RLock()
         self._waiting: dict[bytes, tuple[Row, bytes]] = {}
         self._waiting_bytes = 0
-        self._threads: dict[str, list[Path]] | None = None
+        self._bases = Bases(home, fs)
         self._ahead: dict[bytes, Row] = {}  # rows that were read at once
 
     @classmethod
@@ -111,7 +113,7 @@ class Index:
         """
         with self._lock:
             self._ahead = self._cache.rows() if at_once else {}
-            self._threads = None
+            self._bases.forget()
         files = entries if progress is None else list(entries)
         done = _Progress(progress, lambda: sum(size for _, size in self._stale(files)))
         try:
@@ -159,7 +161,7 @@ class Index:
         """What the index knows of the home. Opens no rollout."""
         with self._lock:
             self._flush()
-            self._threads = None
+            self._bases.forget()
             entries = list(homes.scan(self.home, fs=self._fs))
             stale = list(self._stale(entries))
             path = self._cache.path
@@ -213,7 +215,7 @@ class Index:
         seen_ns = int(self._clock() * 1e9)
         before = None
         if row is not None and row.identity == _identity(status) and row.size != status.size and not entry.sealed:
-            before = self._recall(row)
+            before = self._recall(row) if self._bases_hold(row) else None
         found = late.look.look(
             entry.path,
             self.home,
@@ -221,12 +223,13 @@ class Index:
             fs=self._fs,
             limits=self._limits,
             progress=done.within(status.size - (0 if before is None else before[1].end)),
+            bases=self._bases,
         )
         if found.identity != status.identity:  # replaced between the two: the next look finds out what it is
             return found
         is_new = found.is_new and (row is None or row.size != status.size or not self._is_same(row, found))
         generation = _new_number() if is_new or row is None else row.generation
-        bases = msgspec.msgpack.encode(self._bases(found.known))
+        bases = msgspec.msgpack.encode(self._bases_of(found.known))
         known = msgspec.msgpack.encode(found.known)
         key, number = self._key(entry), _new_number() if row is None else row.id
         now = Row(key, number, _identity(status), status.size, status.mtime_ns, seen_ns, generation, bases, known)
@@ -249,12 +252,15 @@ class Index:
             return False
         if settled and abs(row.seen_ns - row.mtime_ns) < RACY_NS:
             return False
+        return self._bases_hold(row)
+
+    def _bases_hold(self, row: Row) -> bool:
         if row.bases == _NO_BASES:
             return True
         known = _unpack(row, _known)
-        return known is not None and msgspec.msgpack.encode(self._bases(known)) == row.bases
+        return known is not None and msgspec.msgpack.encode(self._bases_of(known)) == row.bases
 
-    def _bases(self, known: Known) -> list[tuple[str, int, int, bool]]:
+    def _bases_of(self, known: Known) -> list[tuple[str, int, int, bool]]:
         """What the answer depends on beside the file itself: its bases, and for a missing one what may be it."""
         found = []
         for path, device, inode in known.bases:
@@ -263,15 +269,10 @@ class Index:
                 found.append((path, *status.identity, status.identity == (device, inode)))
         if known.wants is not None:
             found.append(("", 0, 0, False))
-            found += [(str(path), 0, 0, False) for path in self._files_of(known.wants)]
+            for file in self._bases.all_of(FileId(known.wants)):
+                with contextlib.suppress(OSError, SourceError):
+                    found.append((str(file), self._fs.status(file).size, 0, False))
         return found
-
-    def _files_of(self, thread: str) -> list[Path]:
-        if self._threads is None:
-            self._threads = {}
-            for entry in homes.scan(self.home, fs=self._fs):
-                self._threads.setdefault(entry.thread, []).append(entry.path)
-        return sorted(self._threads.get(thread, []))
 
     def _row(self, entry: Entry) -> Row | None:
         key = self._key(entry)

@@ -34,7 +34,7 @@ class Known(msgspec.Struct, frozen=True, array_like=True, gc=False):
     bases: tuple[tuple[str, int, int], ...] = ()
     """Path, device and inode of each base that was read."""
     wants: str | None = None
-    """The thread of a base that is missing."""
+    """The id of the file of a base that is missing."""
 
 
 class Told(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from rollout.catalog.digest import Digest, base_thread, says_of_itself
+from rollout.catalog.digest import Digest, base_id, says_of_itself
 from rollout.catalog.known import Known
 from rollout.core import codec, lines
 from rollout.core.gather import Gatherer, unpack
@@ -30,13 +30,13 @@ from rollout.core.tally import Tally, question_of, tell_items
 from rollout.core.turns import Mark, Span
 from rollout.errors import NotFound
 from rollout.limits import DEFAULT, TURN_TEXT_CHARACTERS, Limits
+from rollout.storage.bases import Bases, base_of
 from rollout.storage.fs import REAL, FileSystem
 from rollout.storage.keyed import has_keys
 from rollout.storage.source import Lineage, Opened, open_path, visible_end
 
 EMPTY, FOREIGN = "empty", "no record of a rollout"
 _JOIN_BYTES = 512
-_STEP_BYTES = 1 << 16
 _MOST = 1 << 62  # what the encodings of numbers hold
 
 Progress = Callable[[int, int], None]
@@ -60,6 +60,7 @@ def look(
     fs: FileSystem = REAL,
     limits: Limits = DEFAULT,
     progress: Progress | None = None,
+    bases: Bases | None = None,
 ) -> Look:
     """Read a file (and its bases) from where the memory of it ends. SourceError; OSError if the disk fails.
 
@@ -75,7 +76,7 @@ def look(
             opened.close()
             opened = open_path(path, fs=fs, limits=limits)
         end = visible_end(opened.source, limits, 0 if before is None else before[1].end)
-        lineage = Lineage(opened, home=home, fs=fs, limits=limits, end=end)
+        lineage = Lineage(opened, home=home, fs=fs, limits=limits, end=end, bases=bases)
         return _Reader(lineage, before, limits, progress).look()
     finally:
         (opened if lineage is None else lineage).close()
@@ -149,7 +150,7 @@ class _Reader:
     def look(self) -> Look:
         known, end = self._known, self._lineage.end
         labels = _Labels(known.session_ids, known.tags) if known is not None else _Labels()
-        whole = _last_line_end(self._opened.source, 0 if self._memory is None else self._memory.end, end)
+        whole = lines.last_line_end(self._opened.source, 0 if self._memory is None else self._memory.end, end)
         recorder, tally, gauge = Recorder(), Tally(self._fetch, self._limits.depth), Gauge()
         if whole == end:
             memory = self._remember(whole, [recorder, tally, gauge], recorder, labels)
@@ -219,7 +220,7 @@ class _Reader:
         if before is None:
             damage = [damage for damage in lineage.damage() if damage.kind != "batch"]
             bases = tuple((str(base.path), *base.file.identity) for base in lineage.opened[1:] if base.file is not None)
-            wants = base_thread(lineage.opened[-1].session) if lineage.missing else None
+            wants = base_id(lineage.opened[-1].session) if lineage.missing else None
             of_files = Known(Digest(""), b"", file_damage=len(damage), bases=bases, wants=wants)
         else:
             of_files = before
@@ -268,6 +269,8 @@ class _Reader:
         opened, tally, end = self._opened, found.tally, self._lineage.end
         if self._known is None or self._known.meta is None:
             said = says_of_itself(opened.session, opened.thread or "")
+            if len(self._lineage.opened) > 1:
+                said = msgspec.structs.replace(said, base_thread=self._lineage.opened[1].named_thread)
         else:
             said = self._known.digest
         size = opened.source.size
@@ -305,11 +308,10 @@ class _Findings:
 def _kept_meta(meta: dict[str, Any]) -> dict[str, Any]:
     """What a lineage needs of a session_meta."""
     kept: dict[str, Any] = {"id": meta["id"]} if isinstance(meta.get("id"), str) else {}
-    base = meta.get("history_base")
-    if isinstance(base, dict) and base_thread(meta) is not None:
-        numbers = {key: base.get(key) for key in ("end_byte_offset", "end_ordinal_exclusive")}
-        if all(value is None or (isinstance(value, int) and abs(value) < _MOST) for value in numbers.values()):
-            kept["history_base"] = {"thread_id": base["thread_id"], **numbers}
+    base = base_of(meta)
+    if base is not None and base.id is not None and max(base.end or 0, abs(base.ordinal or 0)) < _MOST:
+        numbers = {"end_byte_offset": base.end, "end_ordinal_exclusive": base.ordinal}
+        kept["history_base"] = {"thread_id": base.id, **numbers}
     return kept
 
 
@@ -327,15 +329,3 @@ def _total_tokens(gather: Gatherer, base: Mark | None) -> int | None:
         return None
     total = codec.decode_value(gather.usage[1]).get("total_tokens")
     return total if isinstance(total, int) and not isinstance(total, bool) and abs(total) < _MOST else None
-
-
-def _last_line_end(source: lines.Source, start: int, end: int) -> int:
-    """Behind the last line end of source[start:end]; `start` if there is none."""
-    n = 1
-    while end > start:
-        n = min(n, end - start)
-        at = source.read_at(end - n, n).rfind(b"\n")
-        if at >= 0:
-            return end - n + at + 1
-        end, n = end - n, _STEP_BYTES
-    return start

@@ -60,7 +60,7 @@ def threads_of(found: Iterable[Entry], archived: bool | None) -> list[Thread]:
     threads = []
     for files in by_id.values():
         if len(files) > 1:
-            files.sort(key=lambda named: (named.order, not named.archived), reverse=True)
+            files.sort(key=lambda named: named.precedence, reverse=True)
         for named in files:
             if archived is None or archived == named.archived:
                 threads.append(Thread(named, files))

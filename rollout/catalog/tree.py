@@ -7,19 +7,19 @@ a circle: their notes say so.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from rollout.catalog.digest import Digest
 from rollout.catalog.index import Index, with_index
 from rollout.catalog.row import Row, row_of
 from rollout.catalog.threads import Home, Progress
-from rollout.errors import SourceError
+from rollout.ids import FileId
+from rollout.storage.bases import Bases
 from rollout.storage.fs import FileSystem
 from rollout.storage.home import Entry
-from rollout.storage.origin import Origin
 
 Relation = Literal["root", "fork", "revert", "subagent"]
 
@@ -44,10 +44,15 @@ class _Place:
 
     row: Row
     order: tuple[str, str, str]
+    base: str | None = None
     relation: Relation = "root"
     parent: str | None = None
     note: str | None = None
     children: list[str] = dataclasses.field(default_factory=list)
+
+    def base_among(self, files: Sequence[Entry]) -> str | None:
+        """The file that it goes on from by reference, if that is one of these and not itself."""
+        return next((entry.file for entry in files if entry.file == self.base != str(self.row.path)), None)
 
 
 def grow_tree(home: Path, fs: FileSystem, *, progress: Progress | None = None) -> tuple[Node, ...]:
@@ -59,25 +64,31 @@ def _grown(look: Home, index: Index, progress: Progress | None) -> tuple[Node, .
     entries = look.files
     places: dict[str, _Place] = {}
     threads: dict[str, list[Entry]] = {}
+    bases = Bases(look.path, look.fs, entries)
     for entry, digest, mtime in index.digests(entries):
-        places[entry.file] = _Place(row_of(entry, (), digest, mtime, look.names, look.fs), entry.order)
+        row = row_of(entry, (), digest, mtime, look.names, look.fs)
+        places[entry.file] = _Place(row, entry.order, base=_base(entry, digest, bases))
         threads.setdefault(entry.thread, []).append(entry)
         if progress is not None:
             progress(len(places), len(entries))
     for files in threads.values():
-        files.sort(key=lambda entry: (entry.order, not entry.archived), reverse=True)
-        _join(look, files, threads, places)
+        files.sort(key=lambda entry: entry.precedence)
+        files.sort(key=lambda entry: entry.order, reverse=True)  # of copies the one that counts is last
+        _join(files, threads, places)
     _open_circles(places)
     return _built(places)
 
 
-def _join(look: Home, files: list[Entry], threads: Mapping[str, list[Entry]], places: Mapping[str, _Place]) -> None:
+def _join(files: list[Entry], threads: Mapping[str, list[Entry]], places: Mapping[str, _Place]) -> None:
     """Finds the parents of the files of a thread."""
     first = files[-1]
     for entry in files[:-1]:
         place = places[entry.file]
+        if entry.parts.file == first.parts.file:
+            place.note = f"another file has its id, and counts: {first.file}"
+            continue
         place.relation = "revert"
-        place.parent = first.file if len(files) == 2 else _base(look, entry, files) or first.file
+        place.parent = place.base_among(files) or first.file
     place = places[first.file]
     row = place.row
     wanted = row.parent or row.forked_from
@@ -89,16 +100,13 @@ def _join(look: Home, files: list[Entry], threads: Mapping[str, list[Entry]], pl
         return
     others = threads[wanted]
     place.relation = "subagent" if row.parent else "fork"
-    place.parent = others[-1].file if len(others) == 1 else _base(look, first, others) or others[-1].file
+    place.parent = place.base_among(others) or others[-1].file
 
 
-def _base(look: Home, entry: Entry, among: list[Entry]) -> str | None:
-    """The file that a file goes on from by reference, if it is one of these."""
-    with contextlib.suppress(OSError, SourceError), Origin(None, entry.path, look.path, fs=look.fs).opened() as lineage:
-        for segment in lineage:
-            if segment.path != entry.file:
-                return segment.path if any(segment.path == other.file for other in among) else None
-    return None
+def _base(entry: Entry, digest: Digest, bases: Bases) -> str | None:
+    """The file that a file goes on from by reference."""
+    found = None if digest.base is None else next(bases.candidates(FileId(digest.base), entry.path), None)
+    return None if found is None else str(found)
 
 
 def _open_circles(places: Mapping[str, _Place]) -> None:

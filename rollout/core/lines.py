@@ -16,6 +16,8 @@ from typing import Protocol
 
 from rollout.limits import DEFAULT, Limits
 
+_STEP_BYTES = 1 << 16
+
 
 class Source(Protocol):
     """Anything with a size and bytes at offsets. `read_at` returns fewer than n bytes only at the end."""
@@ -166,6 +168,18 @@ def forward(
             yield from _batches(begin, begin + len(body), body.split(b"\n"), limits)
         pieces, held, dropped = [chunk[cut:]] if cut < n else [], n - cut, 0
     yield from _rest(pos - held - dropped, pieces, dropped, limits)
+
+
+def last_line_end(source: Source, start: int, end: int) -> int:
+    """Behind the last line end of source[start:end]; `start` if there is none. Holds no more than 64 KiB of it."""
+    n = 1
+    while end > start:
+        n = min(n, end - start)
+        at = source.read_at(end - n, n).rfind(b"\n")
+        if at >= 0:
+            return end - n + at + 1
+        end, n = end - n, _STEP_BYTES
+    return start
 
 
 def is_nul(chunk: bytes) -> bool:

@@ -12,12 +12,13 @@ hand. Only reading lines raises them: what the session_meta says readably can be
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from rollout.core import codec, lines
 from rollout.errors import NoKey, SourceError, WrongKey
 from rollout.limits import KIB, Limits
 from rollout.storage import encrypted
+from rollout.storage.bases import base_of
 from rollout.storage.cipher import Cipher, cipher_of
 from rollout.storage.encrypted import Parts
 from rollout.storage.keyed import KEYS_FILE
@@ -269,9 +270,8 @@ class DecryptingSource:
             before, behind = self._last[begin]
             self._check(offset, before, number, behind + without)
         elif begin == 0:
-            base: Any = self._meta.get("history_base")
-            first = base.get("end_ordinal_exclusive") if isinstance(base, dict) else None
-            self._check(offset, (first if isinstance(first, int) else 0) - 1, number, without)
+            base = base_of(self._meta)
+            self._check(offset, ((base and base.ordinal) or 0) - 1, number, without)
 
     def _check(self, offset: int, before: int, number: int, without: int) -> None:
         if number <= before:

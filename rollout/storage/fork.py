@@ -21,6 +21,7 @@ from rollout.core.reconstruct import Segment
 from rollout.errors import NotFound, UsageError, WriteError
 from rollout.limits import DEFAULT
 from rollout.storage import recovery
+from rollout.storage.bases import Bases
 from rollout.storage.encrypted import Scribe
 from rollout.storage.fs import FileSystem
 from rollout.storage.holder import Holder
@@ -60,13 +61,37 @@ def point_of(segments: Sequence[Segment], extent: Extent) -> Point:
 
 def base_at(point: Point, next_ordinal: int | None) -> dict[str, Any]:
     """`history_base` for a fork that goes on from `point`. UsageError if a reader could not find the file by it."""
-    name = ids.parse_file_name(point.path.name)
-    if name is None:
-        raise UsageError("its name does not tell a thread id", path=point.path, remedy="fork it with copy=True")
     if not point.ends_line:
         raise UsageError("its last line has no end", path=point.path, remedy="open it for append, which gives it one")
     ordinal = {} if next_ordinal is None else {"end_ordinal_exclusive": next_ordinal}
-    return {"thread_id": name.thread, **ordinal, "end_byte_offset": point.offset}
+    return {"thread_id": _file_id(point.path), **ordinal, "end_byte_offset": point.offset}
+
+
+def check_found(point: Point, fork: Path, home: Path | None, fs: FileSystem) -> None:
+    """UsageError unless a reader of a file at `fork`, made by `base_at`, finds the file that the point is in."""
+    for path in Bases(home, fs).candidates(_file_id(point.path), fork):
+        with contextlib.suppress(NotFound), contextlib.closing(open_path(path, fs=fs)) as found:
+            if _is_same(point.path, path, found, fs):
+                return
+            if found.source.size >= point.offset:
+                remedy = f"fork it with copy=True, or move {path} away if that is the same session"
+                raise UsageError(f"another file with its id counts for a fork: {path}", path=point.path, remedy=remedy)
+    raise UsageError("no reader of a fork finds it where it lies", path=point.path, remedy="fork it with copy=True")
+
+
+def _file_id(path: Path) -> ids.FileId:
+    name = ids.parse_file_name(path.name)
+    if name is None:
+        raise UsageError("its name does not tell a thread id", path=path, remedy="fork it with copy=True")
+    return name.file
+
+
+def _is_same(path: Path, other: Path, found: Opened, fs: FileSystem) -> bool:
+    """Whether both are paths of the file that was found: it may have been sealed, or be reached in another way."""
+    if str(path.absolute()).removesuffix(".zst") == str(other).removesuffix(".zst"):
+        return True
+    with contextlib.closing(open_path(path, fs=fs)) as here:
+        return here.file is not None and found.file is not None and here.file.identity == found.file.identity
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -71,6 +71,11 @@ class Entry(NamedTuple):
         time, thread, part, _ = self.parts
         return (time, part or "", thread)
 
+    @property
+    def precedence(self) -> tuple[tuple[str, str, str], bool, bool, str]:
+        """The file with the highest one counts: the newest, then one that is not archived, then one that is plain."""
+        return self.order, not self.archived, not self.sealed, self.file
+
 
 def default_home(environ: Mapping[str, str] | None = None) -> Path:
     """$ROLLOUT_HOME, else $CODEX_HOME, else ~/.codex."""
@@ -115,26 +120,52 @@ def scan(home: Path, odd: Odd = _not_told, *, fs: FileSystem = REAL, twins: bool
     With `twins` both. `odd` is told of what looks like one and is passed over: the path, and what is odd about it.
     """
     for folder, archived, found in folders(home, odd, fs=fs):
-        names = {listed.name for listed in found}
-        for name, kind in found:
-            parts = ids.parse_file_name(name)
-            if parts is None:
-                if kind == "link":
-                    odd(folder / name, "is a symbolic link: not followed")
-                elif name.endswith((".jsonl", ".jsonl.zst")) and not name.startswith("."):
-                    odd(folder / name, MISNAMED)
-            elif kind != "file":
-                odd(folder / name, "is no regular file")
-            elif parts.sealed and not twins and name.removesuffix(".zst") in names:
-                odd(folder / name, TWIN)
-            else:
-                yield Entry(folder, name, parts, archived)
+        yield from _entries(folder, archived, found, odd, twins=twins)
+
+
+def scan_folder(folder: Path, *, archived: bool = False, fs: FileSystem = REAL) -> list[Entry]:
+    """The rollout files of one folder, sorted by name; none if it cannot be looked into. As `scan`."""
+    try:
+        found = fs.listed(folder)
+    except OSError:
+        return []
+    return list(_entries(folder, archived, found, _not_told, twins=False))
+
+
+def is_looked_into(home: Path, folder: Path, *, fs: FileSystem = REAL) -> bool:
+    """Whether `scan` comes to a folder below `sessions`: it is there, and no link leads to it."""
+    above = home / "sessions"
+    for name in folder.relative_to(above).parts:
+        try:
+            if Listed(name, "directory") not in fs.listed(above):
+                return False
+        except OSError:
+            return False
+        above /= name
+    return True
+
+
+def _entries(folder: Path, archived: bool, found: Sequence[Listed], odd: Odd, *, twins: bool) -> Iterator[Entry]:
+    names = {listed.name for listed in found}
+    for name, kind in found:
+        parts = ids.parse_file_name(name)
+        if parts is None:
+            if kind == "link":
+                odd(folder / name, "is a symbolic link: not followed")
+            elif name.endswith((".jsonl", ".jsonl.zst")) and not name.startswith("."):
+                odd(folder / name, MISNAMED)
+        elif kind != "file":
+            odd(folder / name, "is no regular file")
+        elif parts.sealed and not twins and name.removesuffix(".zst") in names:
+            odd(folder / name, TWIN)
+        else:
+            yield Entry(folder, name, parts, archived)
 
 
 def find_thread(home: Path, thread: str, *, fs: FileSystem = REAL, twins: bool = False) -> list[Entry]:
     """All files of a thread (a revert adds one), newest first; a sealed twin behind the plain file."""
     found = (e for e in scan(home, fs=fs, twins=twins) if e.thread == thread)
-    return sorted(found, key=lambda e: (e.order, not e.sealed), reverse=True)
+    return sorted(found, key=lambda e: e.precedence, reverse=True)
 
 
 def heads(home: Path, *, archived: bool, fs: FileSystem = REAL) -> list[Entry]:
@@ -142,7 +173,7 @@ def heads(home: Path, *, archived: bool, fs: FileSystem = REAL) -> list[Entry]:
     newest: dict[str, Entry] = {}
     for entry in scan(home, fs=fs):
         if (archived or not entry.archived) and (
-            entry.thread not in newest or newest[entry.thread].order < entry.order
+            entry.thread not in newest or newest[entry.thread].precedence < entry.precedence
         ):
             newest[entry.thread] = entry
     return sorted(newest.values(), key=lambda e: e.order, reverse=True)

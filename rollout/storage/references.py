@@ -1,7 +1,7 @@
-"""Which files continue a file: forks that refer to it, and reverts of its own thread.
+"""Who needs a file: the forks and reverts that name it as their base (see `bases`).
 
-A file says so itself, at its beginning (`history_base`); so all of them are looked at: those of the home, and those
-beside the file.
+A file says so itself, at its beginning; so all of them are looked at: those of the home, and those of some folders. One
+that cannot be read is passed over.
 """
 
 from __future__ import annotations
@@ -9,20 +9,25 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from rollout import ids
 from rollout.errors import SourceError
+from rollout.ids import FileId
 from rollout.limits import DEFAULT, Limits
 from rollout.storage import home as homes
+from rollout.storage.bases import Base, Bases, base_of
 from rollout.storage.fs import REAL, FileSystem
+from rollout.storage.port import Status
 from rollout.storage.source import Lineage, open_path
+
+_SHOWN = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Dependent:
-    """A file that names a thread as its base's, `end` bytes of it (None: it does not tell).
+class User:
+    """A file that names another one as its base, `end` bytes of it (None: it does not tell).
 
     `base` is the identity of the file that a reader finds by that, None if it finds none.
     """
@@ -31,27 +36,62 @@ class Dependent:
     end: int | None
     base: tuple[int, int] | None
 
+    def needs(self, file: tuple[int, int], first: int) -> bool:
+        """Whether it needs bytes of the file of that identity from `first` on; perhaps, if a reader finds no base."""
+        return self.end is not None and self.end > first and self.base in {None, file}
 
-def dependents(
-    thread: str, home: Path | None, folders: Iterable[Path] = (), *, fs: FileSystem = REAL, limits: Limits = DEFAULT
-) -> Iterator[Dependent]:
-    """The rollouts of a home and of some folders that name that thread as their base's, by path.
 
-    Those that cannot be read are passed over.
-    """
-    found = {entry.path.absolute() for entry in homes.scan(home, fs=fs)} if home is not None else set()
-    for folder in folders:
-        listed = fs.listed(folder.absolute())
-        found |= {folder.absolute() / name for name, kind in listed if kind == "file" and ids.parse_file_name(name)}
-    for path in sorted(found):
-        with contextlib.suppress(OSError, SourceError), contextlib.ExitStack() as closing:
-            child = open_path(path, fs=fs, limits=limits)
-            lineage = Lineage(child, home=home, fs=fs, limits=limits, end=0)  # its own lines do not count
-            closing.callback(lineage.close)
-            base = (child.session or {}).get("history_base")
-            if not isinstance(base, dict) or base.get("thread_id") != thread:
-                continue
-            end = base.get("end_byte_offset")
-            has_base = len(list(itertools.islice(lineage, 2))) == 2
-            file = lineage.opened[1].file if has_base else None
-            yield Dependent(path, end if isinstance(end, int) else None, None if file is None else file.identity)
+def told(users: Sequence[User]) -> str:
+    """The names of some of them, for a message."""
+    return ", ".join(user.path.name for user in users[:_SHOWN]) + (", …" if len(users) > _SHOWN else "")
+
+
+def file_ids(files: Iterable[Path]) -> set[FileId]:
+    """The ids by which these files can be named as bases."""
+    return {parts.file for file in files if (parts := ids.parse_file_name(file.name)) is not None}
+
+
+class Users:
+    """The users of files of a home. What the beginning of a file says is read once, as long as it does not change."""
+
+    def __init__(self, home: Path | None, fs: FileSystem = REAL, limits: Limits = DEFAULT) -> None:
+        self._home, self._fs, self._limits = home, fs, limits
+        self._known: dict[Path, tuple[Status, Base | None]] = {}
+
+    def of(self, files: Sequence[Path]) -> list[User]:
+        """Those that a reader leads to one of the files and that are none of them, by path."""
+        wanted = {self._fs.status(file).identity for file in files}
+        return [user for user in self.naming(files) if user.base in wanted]
+
+    def naming(self, files: Sequence[Path]) -> list[User]:
+        """Those that name the id of one of the files (which need not be there) and are none of them, by path.
+
+        They are looked for in the home and beside the files.
+        """
+        named, own = file_ids(files), {file.absolute() for file in files}
+        entries = [] if self._home is None else list(homes.scan(self._home, fs=self._fs))
+        found = {entry.path.absolute() for entry in entries}
+        for folder in {file.parent for file in own}:
+            found |= {entry.path for entry in homes.scan_folder(folder, fs=self._fs)}
+        bases = Bases(self._home, self._fs, entries)
+        return [user for path in sorted(found - own) for user in self._look(path, named, bases)]
+
+    def _look(self, path: Path, named: set[FileId], bases: Bases) -> Iterator[User]:
+        """The file at `path`, if it names one of the ids."""
+        with contextlib.suppress(OSError, SourceError):
+            status = self._fs.status(path)
+            known = self._known.get(path)
+            if known is None or known[0] != status:
+                with contextlib.closing(open_path(path, fs=self._fs, limits=self._limits)) as opened:
+                    known = self._known[path] = (status, base_of(opened.session))
+            base = known[1]
+            if base is not None and base.id in named:
+                yield User(path, base.end, self._found(path, bases))
+
+    def _found(self, path: Path, bases: Bases) -> tuple[int, int] | None:
+        """The identity of the base of the file at `path`, as a reader finds it."""
+        child = open_path(path, fs=self._fs, limits=self._limits)
+        with contextlib.closing(Lineage(child, home=None, fs=self._fs, limits=self._limits, end=0, bases=bases)) as way:
+            found = len(list(itertools.islice(way, 2))) == 2
+            file = way.opened[1].file if found else None
+            return None if file is None else file.identity

@@ -21,6 +21,7 @@ from rollout.core.reconstruct import Segment
 from rollout.errors import NotFound, SourceError
 from rollout.limits import DEFAULT, Limits
 from rollout.storage import home as homes
+from rollout.storage.bases import Base, Bases, base_of
 from rollout.storage.decrypting import DecryptingSource, is_encrypted, plain_source
 from rollout.storage.fs import REAL, FileSystem, ReadFile
 from rollout.storage.recovery import incomplete_batch_start
@@ -130,6 +131,12 @@ class Opened:
         if named is not None and not (self._meta_is_first and isinstance(own, str)):
             return named.thread
         return own if isinstance(own, str) else None
+
+    @property
+    def named_thread(self) -> str | None:
+        """The thread id of the file's name; `thread` if the name tells none."""
+        named = None if self.path is None else ids.parse_file_name(self.path.name)
+        return self.thread if named is None else named.thread
 
     def _look_at_head(self) -> None:
         if self._meta_known:
@@ -245,7 +252,10 @@ def _newest_first(source: lines.Source, limits: Limits, start: int) -> Iterator[
 
 
 class Lineage:
-    """The files that a rollout continues, opened as they are needed, newest first. Close it."""
+    """The files that a rollout continues, opened as they are needed, newest first. Close it.
+
+    Bases are looked up in `bases`, else in `home`, else in the home that the first file lies in.
+    """
 
     def __init__(
         self,
@@ -255,6 +265,7 @@ class Lineage:
         fs: FileSystem = REAL,
         limits: Limits = DEFAULT,
         end: int | None = None,
+        bases: Bases | None = None,
     ) -> None:
         self.opened = [first]
         self.end = visible_end(first.stored, limits) if end is None else min(end, first.source.size)
@@ -263,7 +274,14 @@ class Lineage:
         self.segments: list[Segment] = []
         """Those that were met so far, newest first."""
         self.missing: list[r.Damage] = []
-        self._home, self._fs, self._limits = home, fs, limits
+        """Bases that were not found, and so are not read."""
+        self.inexact: list[r.Damage] = []
+        """Bases that do not end as it is said, and are read."""
+        if bases is None:
+            bases = Bases(home or (None if first.path is None else homes.home_of(first.path)), fs)
+        self.bases = bases
+        """Where bases are looked up."""
+        self._fs, self._limits = fs, limits
 
     @property
     def bytes_read(self) -> int:
@@ -276,7 +294,7 @@ class Lineage:
             opened.close()
 
     def damage(self) -> list[r.Damage]:
-        """What is wrong with the files themselves: sealed frames, missing bases."""
+        """What is wrong with the files themselves: sealed frames, bases that are missing or end elsewhere."""
         found = [
             r.Damage(None, offset, reason, kind, None if opened.path is None else str(opened.path))
             for opened in self.opened
@@ -288,7 +306,7 @@ class Lineage:
             path = self.opened[0].path
             reason = "a batch of lines that a crash has cut short: none of them is visible"
             found.append(r.Damage(None, self.end, reason, "batch", None if path is None else str(path)))
-        return self.missing + found
+        return self.missing + self.inexact + found
 
     def __iter__(self) -> Iterator[Segment]:
         opened, end = self.opened[0], self.end
@@ -296,85 +314,87 @@ class Lineage:
             path = None if opened.path is None else str(opened.path)
             self.segments.append(Segment(opened.source, end, opened.thread or "", path))
             yield self.segments[-1]
-            base = (opened.session or {}).get("history_base")
+            base = base_of(opened.session)
             if base is None:
                 return
             found = self._find_base(opened, base)
             if found is None:
-                self.missing.append(self._missing(opened, base))
                 return
             opened, end = found
         self.missing.append(r.Damage(None, 0, f"more than {self._limits.lineage_depth} bases", "base"))
 
-    def _find_base(self, child: Opened, base: object) -> tuple[Opened, int] | None:
-        if not isinstance(base, dict) or not isinstance(base.get("thread_id"), str):
-            return None
-        end, ordinal = base.get("end_byte_offset"), base.get("end_ordinal_exclusive")
-        if not isinstance(end, int) or isinstance(end, bool) or end < 0:
-            return None
-        for path in self._candidates(child, base["thread_id"]):
-            try:
-                opened = open_path(path, fs=self._fs, limits=self._limits)
-            except SourceError:
-                continue
-            self.opened.append(opened)
-            if _ends_line(opened, end, ordinal, self._limits):
-                return opened, end
-            self.opened.pop().close()
+    def _find_base(self, child: Opened, base: Base) -> tuple[Opened, int] | None:
+        """The file that a file continues, and how many bytes of it; None, and why, if there is none."""
+        why = "is missing"
+        if base.id is not None and base.end is not None:
+            was_fresh = self.bases.is_fresh
+            found, why, has_moved = self._open_base(child, base.id, base.end)
+            if found is None and has_moved and not was_fresh:
+                self.bases.forget()
+                found, why, _ = self._open_base(child, base.id, base.end)
+            if found is not None:
+                self.opened.append(found)
+                return found, self._end_in(found, base, child)
+        told = f"{base.told!s:.80}, up to byte {base.told_end!s:.20}"
+        self._report(self.missing, child, f"the base that this file continues {why}: {told}", "base")
         return None
 
-    def _candidates(self, child: Opened, thread: str) -> Iterator[Path]:
-        """Files of a thread: beside the child first (the usual place of a fork), then in the whole home."""
-        seen = {opened.path.absolute() for opened in self.opened if opened.path is not None}
-        for path in self._places(child, thread):
-            if path not in seen:
-                seen.add(path)
-                yield path
+    def _open_base(self, child: Opened, id: ids.FileId, end: int) -> tuple[Opened | None, str, bool]:
+        """The first file with that id that is so long; why there is none; whether one has gone since it was listed."""
+        why, has_moved = "is missing", False
+        for path in self.bases.candidates(id, child.path):
+            try:
+                opened = open_path(path, fs=self._fs, limits=self._limits)
+            except SourceError as error:
+                has_moved = has_moved or isinstance(error, NotFound)
+                continue
+            if any(_is_same(opened, other) for other in self.opened):
+                why = "leads back to itself"
+            elif end > opened.source.size:
+                why = f"ends before that, at byte {opened.source.size}"
+            else:
+                return opened, "", has_moved
+            opened.close()
+        return None, why, has_moved
 
-    def _places(self, child: Opened, thread: str) -> Iterator[Path]:
-        if child.path is not None:
-            own = child.path.absolute()
-            yield from _beside(own.parent, self._fs, thread)
-        home = self._home or (homes.home_of(child.path) if child.path is not None else None)
-        if home is not None:
-            yield from (entry.path.absolute() for entry in homes.find_thread(home, thread, fs=self._fs))
+    def _end_in(self, opened: Opened, base: Base, child: Opened) -> int:
+        """Where the base ends: where it is said, or at the end of the line before; what does not fit is reported."""
+        said = end = base.end or 0
+        stored = opened.stored
+        if end and stored.read_at(end - 1, 1) != b"\n":
+            start = lines.last_line_end(stored, 0, end)
+            is_whole = end - start <= self._limits.line_bytes and holds_record(stored.read_at(start, end - start))
+            end = end if is_whole else start
+            name = "" if opened.path is None else f" of {opened.path.name}"
+            reason = f"its base is said to end at byte {said}{name}, where no line ends: it is read up to byte {end}"
+            self._report(self.inexact, child, reason, "base_end")
+        if base.ordinal is not None and end:
+            last = _last_ordinal(stored, end, self._limits)
+            if last is not None and last != base.ordinal - 1:
+                reason = f"its base is said to end before ordinal {base.ordinal!s:.20}, but ends with {last!s:.20}"
+                self._report(self.inexact, child, f"{reason}: it is read all the same", "base_end")
+        return end
 
-    def _missing(self, child: Opened, base: object) -> r.Damage:
-        name = base.get("thread_id") if isinstance(base, dict) else base
-        end = base.get("end_byte_offset") if isinstance(base, dict) else None
-        reason = f"the base that this file continues is missing: thread {name!s:.80}, up to byte {end!s:.20}"
-        return r.Damage(1, 0, reason, "base", None if child.path is None else str(child.path))
+    def _report(self, to: list[r.Damage], child: Opened, reason: str, kind: str) -> None:
+        to.append(r.Damage(1, 0, reason, kind, None if child.path is None else str(child.path)))
 
 
-def _beside(folder: Path, fs: FileSystem, thread: str) -> Iterator[Path]:
-    """The files of a thread in a folder; where a plain file and its sealed twin stand, the plain one alone."""
-    found = fs.listed(folder)
-    names = {name for name, _ in found}
-    for name, kind in found:
-        parts = ids.parse_file_name(name) if kind == "file" else None
-        if parts is not None and parts.thread == thread and not (parts.sealed and name.removesuffix(".zst") in names):
-            yield folder / name
+def _is_same(one: Opened, other: Opened) -> bool:
+    return one.file is not None and other.file is not None and one.file.identity == other.file.identity
 
 
 class _Ordinal(msgspec.Struct):
     ordinal: int | None = None
 
 
-def _ends_line(opened: Opened, end: int, ordinal: object, limits: Limits) -> bool:
-    """Whether a line ends at byte `end`, with the ordinal before `ordinal` (where both are told)."""
-    if end == 0:
-        return True
-    if end > opened.source.size or opened.stored.read_at(end - 1, 1) != b"\n":
-        return False
-    if not isinstance(ordinal, int):
-        return True
-    for block in lines.backward(opened.stored, end, limits):
+def _last_ordinal(source: lines.Source, end: int, limits: Limits) -> int | None:
+    """The ordinal of the line that ends at byte `end`; None if it has none, or is too long to tell."""
+    for block in lines.backward(source, end, limits):
         if not isinstance(block, lines.Batch):
-            return False
-        last = block.lines[-2]
+            return None
+        last = block.lines[-1] or block.lines[-2]
         try:
-            found = msgspec.json.decode(last, type=_Ordinal).ordinal
-        except msgspec.DecodeError:
-            return False
-        return found is None or found == ordinal - 1
-    return False
+            return msgspec.json.decode(last, type=_Ordinal).ordinal
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+    return None

@@ -19,15 +19,17 @@ from rollout.core import codec, lines
 from rollout.errors import RecordError, UsageError, WriteError
 from rollout.state import Turn
 from rollout.storage import home as homes
+from rollout.storage.bases import base_of
 from rollout.storage.cipher import Cipher, cipher_of
 from rollout.storage.decrypting import DecryptingSource
 from rollout.storage.encrypted import Scribe, blank, is_expired, parts_of, renew
 from rollout.storage.fs import AppendFile, FileSystem
 from rollout.storage.origin import Origin
+from rollout.storage.references import Users
 from rollout.storage.source import Opened, open_path
 from rollout.storage.writer import rekeyed_beside
 from rollout.upkeeping import repair
-from rollout.upkeeping.replacing import Users
+from rollout.upkeeping.replacing import refuse_used
 from rollout.upkeeping.rewriting import (
     Through,
     describe_placeless,
@@ -55,7 +57,7 @@ def rekey(fs: FileSystem, path: Path, home: Path) -> None:
         if isinstance(opened.source, DecryptingSource):
             _exchange(file, origin, path, _renewed(opened.source, cipher), keeps_places=True)
             return
-        Users(fs, home).refuse_used(path, 0)
+        refuse_used(Users(home, fs), fs, path, 0)
         _exchange(file, origin, path, _encrypted(opened, cipher, path), keeps_places=False)
         unlink(fs, home / f"{index.NAME}-journal", home / index.NAME)
 
@@ -153,11 +155,10 @@ def _has_expired(line: bytes, now: str) -> bool:
 
 
 def _encrypted(opened: Opened, cipher: Cipher, path: Path) -> Iterator[bytes]:
-    base = (opened.session or {}).get("history_base")
-    first = base.get("end_ordinal_exclusive") if isinstance(base, dict) else None
+    base = base_of(opened.session)
     if not opened.begins_with_meta or opened.thread is None:
         raise WriteError("does not begin with its session_meta: it cannot be encrypted", path=path)
-    scribe, is_first = Scribe(cipher, opened.thread, first if isinstance(first, int) else 0), True
+    scribe, is_first = Scribe(cipher, opened.thread, (base and base.ordinal) or 0), True
     try:
         for line in _lines(opened.source):
             if line.strip():

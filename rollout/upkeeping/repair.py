@@ -21,14 +21,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from rollout import ids
 from rollout.errors import Conflict, InUse, NotARollout, UsageError, WriteError
 from rollout.limits import DEFAULT, MIB, Limits
 from rollout.storage import home as homes
 from rollout.storage import recovery
 from rollout.storage.fs import REAL, AppendFile, FileSystem
 from rollout.storage.origin import AnySource, Origin, find
-from rollout.storage.references import dependents
+from rollout.storage.references import Users
 from rollout.storage.sealed import MAGIC
 from rollout.storage.source import FileSource, holds_record
 from rollout.upkeeping.mending import NULS, Mending, Moved, RepairStep
@@ -147,12 +146,9 @@ def _end_steps(end: recovery.Plan, line: int) -> Iterator[RepairStep]:
 
 def _forks(fs: FileSystem, file: AppendFile, path: Path, origin: Origin, first: int) -> Iterator[str]:
     """The files, beside or in the home, that continue this one from behind byte `first`, found or not by readers."""
-    named = ids.parse_file_name(path.name)
-    folders = [path.absolute().parent]
-    for other in dependents(named.thread, homes.home_of(path), folders, fs=fs, limits=origin.limits) if named else ():
-        goes_on = other.end is not None and other.end > first and other.base in {None, file.identity}
-        if goes_on and fs.status(other.path).identity != file.identity:
-            yield str(other.path)
+    for user in Users(homes.home_of(path), fs, origin.limits).naming([path]):
+        if user.needs(file.identity, first) and fs.status(user.path).identity != file.identity:
+            yield str(user.path)
 
 
 def _replace(fs: FileSystem, file: AppendFile, plan: RepairPlan, before: dict[str, object], done: Repaired) -> Repaired:

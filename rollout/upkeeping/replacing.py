@@ -12,18 +12,17 @@ import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from rollout import ids
 from rollout.core import lines
 from rollout.core.gather import Gatherer
 from rollout.core.reconstruct import Reconstruction
 from rollout.core.turns import Kind, Mark, Span
-from rollout.errors import InUse, SourceError, WriteError
+from rollout.errors import InUse, WriteError
 from rollout.limits import MIB
 from rollout.state import Turn, read_turns
-from rollout.storage import home as homes
 from rollout.storage.fs import AppendFile, FileSystem
 from rollout.storage.origin import Origin
-from rollout.storage.source import FileSource, open_path
+from rollout.storage.references import Users, told
+from rollout.storage.source import FileSource
 from rollout.upkeeping import repair
 from rollout.upkeeping.rewriting import Describe, Through, differences, fingerprint, refuse_changed, replace
 
@@ -46,50 +45,11 @@ class Exchange:
     pieces: Callable[[lines.Source], Iterable[bytes]]
 
 
-class Users:
-    """Which files of a home, and beside a file, go on from another one (`history_base`). Each is looked at once."""
-
-    def __init__(self, fs: FileSystem, home: Path) -> None:
-        self._fs, self._home = fs, home
-        self._known: dict[Path, tuple[object, str, int]] = {}
-
-    def behind(self, path: Path, first: int) -> list[Path]:
-        """Those that need bytes of the file at `path` from `first` on, as they are now.
-
-        Of another file of the thread, perhaps, where that has several.
-        """
-        own = path.absolute()
-        named = ids.parse_file_name(own.name)
-        found = {own.parent / name for name in self._fs.names(own.parent) if ids.parse_file_name(name)}
-        found |= {entry.path.absolute() for entry in homes.scan(self._home, fs=self._fs)}
-        needing = []
-        for other in sorted(found - {own}):
-            thread, end = self._base_of(other)
-            if named is not None and thread == named.thread and end > first:
-                needing.append(other)
-        return needing
-
-    def refuse_used(self, path: Path, first: int) -> None:
-        """InUse if there are any of those: bytes from `first` on are to move."""
-        if used := self.behind(path, first):
-            names = ", ".join(other.name for other in used[:3]) + (", …" if len(used) > 3 else "")
-            raise InUse(f"bytes that would move are referred to by {names}", path=path, remedy="detach those first")
-
-    def _base_of(self, path: Path) -> tuple[str, int]:
-        try:
-            stamp = self._fs.status(path)
-            known = self._known.get(path)
-            if known is None or known[0] != stamp:
-                with contextlib.closing(open_path(path, fs=self._fs)) as opened:
-                    base = (opened.session or {}).get("history_base")
-                thread, end = (
-                    (base.get("thread_id"), base.get("end_byte_offset")) if isinstance(base, dict) else ("", 0)
-                )
-                known = (stamp, thread if isinstance(thread, str) else "", end if isinstance(end, int) else 0)
-                self._known[path] = known
-        except (OSError, SourceError):
-            return "", 0
-        return known[1], known[2]
+def refuse_used(users: Users, fs: FileSystem, path: Path, first: int) -> None:
+    """InUse if files go on from the one at `path` with bytes from `first` on, which are to move."""
+    identity = fs.status(path).identity
+    if used := [user for user in users.naming([path]) if user.needs(identity, first)]:
+        raise InUse(f"bytes that would move are referred to by {told(used)}", path=path, remedy="detach those first")
 
 
 def check(fs: FileSystem, file: AppendFile, origin: Origin, change: Exchange, users: Users) -> None:
@@ -100,7 +60,7 @@ def check(fs: FileSystem, file: AppendFile, origin: Origin, change: Exchange, us
     with origin.opened() as lineage:
         if list(lineage) and lineage.missing:
             raise WriteError(lineage.missing[0].reason, path=path, remedy="bring the base back first")
-    users.refuse_used(path, change.first)
+    refuse_used(users, fs, path, change.first)
     own = {str(path), str(path.absolute())}
     if any(turn.derived and turn.path in own and turn.end_offset > change.first for turn in read_turns(origin)):
         what = "turns without an id of their own would get other ones: they follow from byte offsets"
@@ -118,8 +78,7 @@ def exchange(fs: FileSystem, file: AppendFile, origin: Origin, change: Exchange,
             if repair.look(fs, written, origin, path, None).steps:
                 changed = [*changed, "damage"]
         refuse_changed(path, changed)
-        if used := users.behind(path, change.first):
-            raise InUse(f"{used[0].name} has come to refer to it", path=path, remedy="try again")
+        refuse_used(users, fs, path, change.first)  # one may have come meanwhile
 
     mtime_ns = fs.status(path).mtime_ns
     replace(fs, file, path, new, change.pieces(source), prove, size=source.size, mtime_ns=mtime_ns)

@@ -35,12 +35,13 @@ from rollout.storage.decrypting import DecryptingSource
 from rollout.storage.ending import ordinal_of, records_in
 from rollout.storage.fs import AppendFile, FileSystem
 from rollout.storage.origin import Origin
+from rollout.storage.references import Users
 from rollout.storage.sealed import BadFrame, Frames
 from rollout.storage.source import FileSource, open_path
 from rollout.upkeeping import copies, rekeying
 from rollout.upkeeping.copies import Copied
 from rollout.upkeeping.files import Places, Progress, choose, disk_bytes, one_by_one
-from rollout.upkeeping.replacing import Exchange, Users, check, exchange
+from rollout.upkeeping.replacing import Exchange, check, exchange
 from rollout.upkeeping.rewriting import locked
 from rollout.upkeeping.thinning import Thinning
 
@@ -116,7 +117,7 @@ class _Job:
 class _Vacuum:
     def __init__(self, home: Path, fs: FileSystem, wishes: Wishes, places: Places) -> None:
         self._home, self._fs, self._wishes, self._places = home, fs, wishes, places
-        self._users = Users(fs, home)
+        self._users = Users(home, fs)
 
     def clean(self, path: Path) -> Iterator[VacuumStep]:
         """The steps of one file."""

@@ -151,6 +151,21 @@ def test_an_entry_tells_what_its_name_says(tmp_path: Path) -> None:
     assert told == (path, ThreadId(ONE), "2026-03-20T10-00-00", PART, True, False)
 
 
+def test_the_ids_of_a_name_are_told_in_small_letters(tmp_path: Path) -> None:
+    path = put(tmp_path, ONE.upper(), part=PART.upper())
+    (entry,) = scan(tmp_path)
+    assert (entry.path, entry.thread, entry.parts.part, entry.parts.file) == (path, ThreadId(ONE), PART, PART)
+    assert resolve(tmp_path, ONE) == path
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_of_two_copies_of_a_file_the_one_that_is_not_archived_counts(tmp_path: Path, reverse: bool) -> None:
+    for archived in sorted([False, True], reverse=reverse):
+        path = put(tmp_path, ONE, archived=archived)
+    path = put(tmp_path, ONE)
+    assert resolve(tmp_path, ONE) == path == find_thread(tmp_path, ONE)[0].path
+
+
 # What is passed over
 
 
@@ -165,7 +180,12 @@ def test_an_entry_tells_what_its_name_says(tmp_path: Path) -> None:
         f"rollout-2026-03-20T10-00-00-{ONE}.jsonl\n",
         f"rollout-2026-03-20T10-00-00-{ONE[:-1]}.jsonl",
         f"rollout-2026-03-20T10-00-00-{ONE}_.jsonl",
-        f"rollout-2026-03-20T10-00-00-{ONE.upper().replace('D', 'D')}.jsonl",
+        f"rollout-2026-03-20T10-00-00-{ONE}_{TWO}_{OTHER}.jsonl",
+        f"rollout-2026-03-20T10-00-00-{ONE}-{TWO}.jsonl",
+        f"rollout-2026-03-20T10-00-00-{ONE.replace('-', '')}.jsonl",
+        f"rollout-2026-03-20t10-00-00-{ONE}.jsonl",
+        f"rollout-\uff12026-03-20T10-00-00-{ONE}.jsonl",
+        f"rollout-2026-03-20T10-00-00-{ONE}.JSONL",
         f"arollout-2026-03-20T10-00-00-{ONE}.jsonl",
         "rollout-\udcff.jsonl",
     ],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rollout_cli.failures import FINE
-from rollout_cli.homes import do_and_tell, open_store, resolve_all, thread_of, walk
+from rollout_cli.homes import do_and_tell, open_store, resolve_all, walk
 from rollout_cli.options import Home, Json, SomeReferences
 from rollout_cli.terminal import print_error, progress
 
@@ -44,14 +44,12 @@ def encrypt(
 
     def change(path: Path) -> Path:
         try:
-            return store.rekey(path)
+            return store.rekey(path, detach_forks=detach_forks)
         except InUse as error:
-            if not detach_forks:
-                remedy = "--detach-forks makes them stand alone first"
-                raise InUse(error.message, path=error.path, remedy=remedy) from error
-            for user in _users(store, path):
-                store.detach(user)
-            return store.rekey(path)
+            if detach_forks:
+                raise
+            remedy = "--detach-forks makes them stand alone first"
+            raise InUse(error.message, path=error.path, remedy=remedy) from error
 
     paths = _chosen(store, refs, everything, "encrypt", _is_plain)
     return _do(store, paths, "encrypted", _is_plain, change, dry_run, json)
@@ -101,12 +99,6 @@ Due = Callable[[frozenset[str]], bool]
 
 def _is_plain(keys: frozenset[str]) -> bool:
     return not keys
-
-
-def _users(store: "rollout.Store", path: Path) -> list[Path]:
-    """The forks of a session, and its other files that are reverts: they may need bytes of this one."""
-    reverts = [node.row for _, _, node in walk(store.tree()) if node.relation == "revert"]
-    return [*store.forks_of(path), *(row.path for row in reverts if row.id == thread_of(path) and row.path != path)]
 
 
 def _current_key() -> str:
