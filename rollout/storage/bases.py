@@ -6,7 +6,7 @@ those who need one asks here.
 
 Two files should never have the same id. Where they do, a reader takes the first of them that is long enough, in this
 order: those beside the file that continues it, unless that is archived; those in the folder of the day on which the
-id was made, as UUIDs of version 7 tell, or of the day before or behind; archived ones; any other of the home. Among
+id was made, as UUIDs of version 7 tell, or of the day before or behind; any other of the home; archived ones. Among
 those of one place it is the one with the highest `Entry.precedence`. In this order most bases are found in the first
 or the second folder that is listed, and the home is not looked through.
 """
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,7 +24,9 @@ from rollout.ids import FileId
 from rollout.storage import home as homes
 from rollout.storage.fs import REAL, FileSystem
 from rollout.storage.home import Entry
+from rollout.storage.port import Listed
 
+_ID_CHARACTERS = 36
 _DAYS = (0, -1, 1)
 """A folder is named by the day in its writer's own time zone."""
 
@@ -65,18 +67,14 @@ class Bases:
     def __init__(self, home: Path | None, fs: FileSystem = REAL, found: Iterable[Entry] | None = None) -> None:
         self._home = None if home is None else home.absolute()
         self._fs = fs
-        self._folders: dict[Path, Mapping[str, list[Entry]]] = {}
-        self._all: Mapping[str, list[Entry]] | None = None
-        self._listed: set[Path] = set()  # folders in which there are files, all of them in `_all`
-        self.is_fresh = True
+        self._folders: dict[Path, Mapping[str, list[Listed]]] = {}
+        self._all: Mapping[str, list[Entry]] | None = None if found is None else _by_id(found)
+        self.is_fresh = found is None
         """Whether nothing was listed yet."""
-        if found is not None:
-            self._take(found)
 
     def forget(self) -> None:
         """Files have moved: all is listed anew."""
         self._folders.clear()
-        self._listed.clear()
         self._all = None
         self.is_fresh = True
 
@@ -97,44 +95,39 @@ class Bases:
         """The ids that several files of the home have."""
         return [FileId(id) for id, entries in self._everywhere().items() if len(entries) > 1]
 
-    def _places(self, id: FileId, beside: Path | None) -> Iterator[Collection[Entry]]:
+    def _places(self, id: FileId, beside: Path | None) -> Iterator[Iterable[Entry]]:
         home = self._home
-        archive = None if home is None else home / "archived_sessions"
-        if beside is not None and beside != archive:
+        if beside is not None and (home is None or beside != home / "archived_sessions"):
             yield self._in(beside, id)
-        if home is None or archive is None:
+        if home is None:
             return
         for day in _days_around(id):
-            yield self._in(home / "sessions" / f"{day:%Y}" / f"{day:%m}" / f"{day:%d}", id)
-        yield self._in(archive, id)
-        yield self._everywhere().get(id, ())
+            folder = home / "sessions" / f"{day:%Y}" / f"{day:%m}" / f"{day:%d}"
+            if self._all is not None:
+                yield [entry for entry in self._all.get(id, ()) if entry.folder.absolute() == folder]
+            else:
+                if folder not in self._folders and not homes.is_looked_into(home, folder, fs=self._fs):
+                    self._folders[folder] = {}
+                yield self._in(folder, id)
+        others = self._everywhere().get(id, ())
+        yield [entry for entry in others if not entry.archived]
+        yield others
 
-    def _in(self, folder: Path, id: FileId) -> Collection[Entry]:
-        if folder in self._listed:
-            return [entry for entry in self._everywhere().get(id, ()) if entry.folder.absolute() == folder]
+    def _in(self, folder: Path, id: FileId) -> Iterable[Entry]:
+        """Those of one folder, of which no other name is parsed."""
         if folder not in self._folders:
             self.is_fresh = False
-            self._folders[folder] = _by_id(self._list(folder))
-        return self._folders[folder].get(id, ())
-
-    def _list(self, folder: Path) -> Iterable[Entry]:
-        home = self._home
-        if home is None or not folder.is_relative_to(home / "sessions"):
-            is_archive = home is not None and folder == home / "archived_sessions"
-            return homes.scan_folder(folder, archived=is_archive, fs=self._fs)
-        is_of_home = homes.is_looked_into(home, folder, fs=self._fs)
-        return homes.scan_folder(folder, fs=self._fs) if is_of_home else ()
+            by_end: dict[str, list[Listed]] = {}
+            with contextlib.suppress(OSError):
+                for listed in self._fs.listed(folder):
+                    by_end.setdefault(listed.name.partition(".")[0][-_ID_CHARACTERS:].lower(), []).append(listed)
+            self._folders[folder] = by_end
+        return homes.entries_among(self._folders[folder].get(id, ()), folder)
 
     def _everywhere(self) -> Mapping[str, list[Entry]]:
-        if self._all is not None:
-            return self._all
-        return self._take(() if self._home is None else homes.scan(self._home, fs=self._fs))
-
-    def _take(self, found: Iterable[Entry]) -> Mapping[str, list[Entry]]:
-        entries = list(found)
-        self.is_fresh = False
-        self._all = _by_id(entries)
-        self._listed = {folder.absolute() for folder in {entry.folder for entry in entries}}
+        if self._all is None:
+            self.is_fresh = False
+            self._all = _by_id(() if self._home is None else homes.scan(self._home, fs=self._fs))
         return self._all
 
 

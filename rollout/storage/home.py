@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,9 +72,13 @@ class Entry(NamedTuple):
         return (time, part or "", thread)
 
     @property
-    def precedence(self) -> tuple[tuple[str, str, str], bool, bool, str]:
-        """The file with the highest one counts: the newest, then one that is not archived, then one that is plain."""
-        return self.order, not self.archived, not self.sealed, self.file
+    def precedence(self) -> tuple[tuple[str, str, str], bool, bool, bool, str]:
+        """The file with the highest one counts: the newest.
+
+        Of copies one that is not archived, then one in the folder of its day, then one that is plain.
+        """
+        is_in_place = list(self.folder.parts[-3:]) == self.time.partition("T")[0].split("-")
+        return self.order, not self.archived, is_in_place, not self.sealed, self.file
 
 
 def default_home(environ: Mapping[str, str] | None = None) -> Path:
@@ -120,16 +124,7 @@ def scan(home: Path, odd: Odd = _not_told, *, fs: FileSystem = REAL, twins: bool
     With `twins` both. `odd` is told of what looks like one and is passed over: the path, and what is odd about it.
     """
     for folder, archived, found in folders(home, odd, fs=fs):
-        yield from _entries(folder, archived, found, odd, twins=twins)
-
-
-def scan_folder(folder: Path, *, archived: bool = False, fs: FileSystem = REAL) -> list[Entry]:
-    """The rollout files of one folder, sorted by name; none if it cannot be looked into. As `scan`."""
-    try:
-        found = fs.listed(folder)
-    except OSError:
-        return []
-    return list(_entries(folder, archived, found, _not_told, twins=False))
+        yield from entries_among(found, folder, odd, archived=archived, twins=twins)
 
 
 def is_looked_into(home: Path, folder: Path, *, fs: FileSystem = REAL) -> bool:
@@ -145,7 +140,11 @@ def is_looked_into(home: Path, folder: Path, *, fs: FileSystem = REAL) -> bool:
     return True
 
 
-def _entries(folder: Path, archived: bool, found: Sequence[Listed], odd: Odd, *, twins: bool) -> Iterator[Entry]:
+def entries_among(
+    found: Iterable[Listed], folder: Path, odd: Odd = _not_told, *, archived: bool = False, twins: bool = False
+) -> Iterator[Entry]:
+    """The rollout files among what is listed of a folder. As `scan`."""
+    found = list(found)
     names = {listed.name for listed in found}
     for name, kind in found:
         parts = ids.parse_file_name(name)

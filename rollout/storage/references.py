@@ -72,7 +72,8 @@ class Users:
         entries = [] if self._home is None else list(homes.scan(self._home, fs=self._fs))
         found = {entry.path.absolute() for entry in entries}
         for folder in {file.parent for file in own}:
-            found |= {entry.path for entry in homes.scan_folder(folder, fs=self._fs)}
+            with contextlib.suppress(OSError):
+                found |= {entry.path for entry in homes.entries_among(self._fs.listed(folder), folder)}
         bases = Bases(self._home, self._fs, entries)
         return [user for path in sorted(found - own) for user in self._look(path, named, bases)]
 

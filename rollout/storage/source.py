@@ -351,7 +351,7 @@ class Lineage:
             if any(_is_same(opened, other) for other in self.opened):
                 why = "leads back to itself"
             elif end > opened.source.size:
-                why = f"ends before that, at byte {opened.source.size}"
+                why = f"is too short, {opened.source.size} bytes"
             else:
                 return opened, "", has_moved
             opened.close()

@@ -132,7 +132,7 @@ LATE = f"rollout-2026-03-19T11-00-00-{THREADS[2]}_{THREADS[0]}.jsonl"
         (f"{DAY}/{LATE}", f"{DAY}/{EARLY}"),
         (f"{DAY}/{EARLY}", f"{OTHER_DAY}/{LATE}"),
         (f"{DAY}/{EARLY}", f"{ARCHIVE}/{LATE}"),
-        (f"{ARCHIVE}/{EARLY}", f"{OTHER_DAY}/{LATE}"),
+        (f"{OTHER_DAY}/{EARLY}", f"{ARCHIVE}/{LATE}"),
         (f"{DAY}/{EARLY}", f"{DAY}/{EARLY}.zst"),
         (f"{DAY}/{EARLY}", f"{ARCHIVE}/{EARLY}.zst"),
         (f"{DAY}/{EARLY}.zst", f"{ARCHIVE}/{EARLY}"),
