@@ -304,8 +304,9 @@ class Rollout:
     def _meta(self, thread: str, created: float, base: dict[str, Any] | None) -> Part:
         """The session_meta of a fork: what the source's says, but for what is the fork's own. A copy has no `base`.
 
-        A base has its ordinal only where the mode says that lines have ordinals: of another file that has it Codex
-        reads the file's own lines and nothing of its base. Without it Codex says that it cannot read the file.
+        A base is told with its ordinal where the mode says that lines have ordinals, and in an encrypted file, whose
+        numbers go on from it. In any other file Codex would read nothing of a base that has one, and say nothing;
+        without it, it says that it cannot read the file.
         """
         opened = open_path(self.path, fs=self._ports.fs)
         try:

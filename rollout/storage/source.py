@@ -282,6 +282,7 @@ class Lineage:
         self.bases = bases
         """Where bases are looked up."""
         self._fs, self._limits = fs, limits
+        self._met = set() if first.file is None else {first.file.identity}  # a file is no base of itself
 
     @property
     def bytes_read(self) -> int:
@@ -334,6 +335,7 @@ class Lineage:
                 found, why, _ = self._open_base(child, base.id, base.end)
             if found is not None:
                 self.opened.append(found)
+                self._met |= {found.file.identity} if found.file is not None else set()
                 return found, self._end_in(found, base, child)
         told = f"{base.told!s:.80}, up to byte {base.told_end!s:.20}"
         self._report(self.missing, child, f"the base that this file continues {why}: {told}", "base")
@@ -348,7 +350,7 @@ class Lineage:
             except SourceError as error:
                 has_moved = has_moved or isinstance(error, NotFound)
                 continue
-            if any(_is_same(opened, other) for other in self.opened):
+            if opened.file is not None and opened.file.identity in self._met:
                 why = "leads back to itself"
             elif end > opened.source.size:
                 why = f"is too short, {opened.source.size} bytes"
@@ -377,10 +379,6 @@ class Lineage:
 
     def _report(self, to: list[r.Damage], child: Opened, reason: str, kind: str) -> None:
         to.append(r.Damage(1, 0, reason, kind, None if child.path is None else str(child.path)))
-
-
-def _is_same(one: Opened, other: Opened) -> bool:
-    return one.file is not None and other.file is not None and one.file.identity == other.file.identity
 
 
 class _Ordinal(msgspec.Struct):
