@@ -86,13 +86,13 @@ class _Doctor:
             yield File(entry, digest, self._now_s - mtime_s, entry.path in twins, of_thread[entry.thread] == 1)
 
     def _doubled(self, entries: list[Entry]) -> Iterator[Finding]:
-        bases, threads = Bases(self._home, self._fs, entries), {entry.path: entry.thread for entry in entries}
+        """Files that have the id of another one, by which others name it as their base."""
+        bases = Bases(self._home, self._fs, entries)
         for id in bases.doubled():
             first, *others = bases.all_of(id)
             for path in others:
-                what = f"another file has the same id: {first} counts for who continues it"
-                remedy = "compare the two, and take one of them out of the home"
-                yield Finding("lineage", path, threads[path], what, remedy)
+                what = f"has the same id as {first}, which is the base of those that name it"
+                yield Finding("lineage", path, None, what, "compare the two, and take one of them out of the home")
 
     def _rest(self, files: list[File]) -> Iterator[Finding]:
         rests = [f for f in files if not f.entry.sealed and f.age_s >= REST_DAYS * 86400 and f.digest.trouble is None]
