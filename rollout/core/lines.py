@@ -10,6 +10,7 @@ beginning of a line that is not whole yet; a line that outgrows the limit is cou
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 from collections.abc import Iterator
 from typing import Protocol
@@ -28,14 +29,41 @@ class Source(Protocol):
     def read_at(self, offset: int, n: int, /) -> bytes: ...
 
 
-class BytesSource:
-    """Bytes in memory as a source; `bytes_read` counts what was asked for."""
+class Covered:
+    """Which bytes of a source were read: `count` of them, each once, in whatever order and however often."""
 
-    __slots__ = ("bytes_read", "data")
+    __slots__ = ("_begins", "_ends", "count")
+
+    def __init__(self) -> None:
+        self._begins: list[int] = []  # of stretches that do not touch, in order
+        self._ends: list[int] = []
+        self.count = 0
+
+    def add(self, begin: int, end: int) -> None:
+        """The bytes from `begin` up to `end` were read."""
+        if begin >= end:
+            return
+        first = bisect.bisect_left(self._ends, begin)  # those from here on do not end before `begin`
+        behind = bisect.bisect_right(self._begins, end)  # those from here on begin behind `end`
+        if first < behind:
+            self.count -= sum(self._ends[first:behind]) - sum(self._begins[first:behind])
+            begin, end = min(begin, self._begins[first]), max(end, self._ends[behind - 1])
+        self._begins[first:behind], self._ends[first:behind] = [begin], [end]
+        self.count += end - begin
+
+
+class BytesSource:
+    """Bytes in memory as a source; `bytes_read` counts those that were asked for, each once."""
+
+    __slots__ = ("_covered", "data")
 
     def __init__(self, data: bytes | bytearray | memoryview) -> None:
         self.data = memoryview(data).cast("B")
-        self.bytes_read = 0
+        self._covered = Covered()
+
+    @property
+    def bytes_read(self) -> int:
+        return self._covered.count
 
     @property
     def size(self) -> int:
@@ -43,7 +71,7 @@ class BytesSource:
 
     def read_at(self, offset: int, n: int, /) -> bytes:
         found = bytes(self.data[offset : offset + n])
-        self.bytes_read += len(found)
+        self._covered.add(offset, offset + len(found))
         return found
 
 

@@ -25,6 +25,7 @@ from typing import IO, NamedTuple, Protocol, cast
 
 import zstandard
 
+from rollout.core import lines
 from rollout.errors import SourceError
 from rollout.limits import DEFAULT, KIB, MIB, Limits
 
@@ -92,19 +93,23 @@ def is_sealed(head: bytes) -> bool:
 
 
 class Frames:
-    """The frames of a sealed file, found and unpacked one by one. `bytes_read` counts packed bytes."""
+    """The frames of a sealed file, found and unpacked one by one. `bytes_read` counts packed bytes, each once."""
 
     def __init__(self, file: RandomAccess, limits: Limits = DEFAULT) -> None:
         self._file, self._limits = file, limits
         self._unpacker = zstandard.ZstdDecompressor()
         self._tries = _TRIES
         self.size = file.size()
-        self.bytes_read = 0
+        self._covered = lines.Covered()
+
+    @property
+    def bytes_read(self) -> int:
+        return self._covered.count
 
     def read(self, offset: int, n: int) -> bytes:
         """Packed bytes."""
         found = self._file.read_at(offset, n)
-        self.bytes_read += len(found)
+        self._covered.add(offset, offset + len(found))
         return found
 
     def at(self, offset: int) -> Frame:

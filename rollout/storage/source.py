@@ -29,15 +29,20 @@ from rollout.storage.sealed import SealedSource, is_sealed, twin
 
 
 class FileSource:
-    """An open plain file; `bytes_read` counts what was read. Both ends are read once, however often asked for."""
+    """An open plain file. Both ends are read once, however often asked for."""
 
-    __slots__ = ("_ends", "_file", "bytes_read", "size")
+    __slots__ = ("_covered", "_ends", "_file", "size")
 
     def __init__(self, file: ReadFile) -> None:
         self._file = file
         self._ends: list[tuple[int, bytes]] = []
+        self._covered = lines.Covered()
         self.size = file.size()
-        self.bytes_read = 0
+
+    @property
+    def bytes_read(self) -> int:
+        """How many bytes of the file were read: one that was read twice, at the head and at the end, counts once."""
+        return self._covered.count
 
     def read_at(self, offset: int, n: int, /) -> bytes:
         n = min(n, self.size - offset)
@@ -45,7 +50,7 @@ class FileSource:
             if begin <= offset and offset + n <= begin + len(kept):
                 return kept[offset - begin : offset - begin + n]
         found = self._file.read_at(offset, n)
-        self.bytes_read += len(found)
+        self._covered.add(offset, offset + len(found))
         found = found.ljust(n, b"\0")  # who mends a torn end meanwhile cuts it, as if nothing had been there,
         for begin, kept in self._ends:  # and writes there anew: what was seen first counts
             start, stop = max(begin - offset, 0), min(begin + len(kept) - offset, n)
@@ -83,6 +88,7 @@ class Opened:
     limits: Limits = DEFAULT
     _meta: dict[str, Any] | None = None
     _meta_is_first: bool = False
+    _meta_is_bare: bool = False
     _label: Label = UNLABELLED
     _meta_known: bool = False
     meta_offset: int | None = None
@@ -97,6 +103,12 @@ class Opened:
         """Whether the first record of the file is its session_meta."""
         self._look_at_head()
         return self._meta_is_first
+
+    @property
+    def has_bare_meta(self) -> bool:
+        """Whether `session` is a line without an envelope, as they were written in 2025."""
+        self._look_at_head()
+        return self._meta_is_bare
 
     @property
     def stored(self) -> lines.Source:
@@ -163,7 +175,7 @@ class Opened:
                         found = codec.decode_value(codec.payload_of(piece.data))
                         if isinstance(found, dict):
                             self._meta, self._meta_is_first, self._label = found, is_first, label_of(piece.data)
-                            self.meta_offset = offset
+                            self.meta_offset, self._meta_is_bare = offset, piece.envelope is codec.SESSION_META
                             return
                     is_first = False
                 offset += len(line) + 1

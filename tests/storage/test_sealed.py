@@ -29,6 +29,7 @@ class Packed:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.read_bytes = 0
+        self.places: set[int] = set()
 
     def size(self) -> int:
         return len(self.data)
@@ -36,6 +37,7 @@ class Packed:
     def read_at(self, offset: int, n: int, /) -> bytes:
         found = self.data[offset : offset + n]
         self.read_bytes += len(found)
+        self.places |= set(range(offset, offset + len(found)))
         return found
 
 
@@ -186,7 +188,7 @@ def test_reading_the_end_unpacks_the_last_frame_alone(table: bool) -> None:
     assert source.read_at(source.size - 10, 10) == texts[-1][-10:]
     assert packed.read_bytes - before == len(pack(texts[-1]))
     assert before < 20 * 12 + 30 if table else before < 20 * 30
-    assert source.bytes_read == packed.read_bytes
+    assert source.bytes_read == len(packed.places)  # a header that is looked at again counts once
 
 
 @pytest.mark.parametrize("table", [True, False])
