@@ -24,9 +24,8 @@ _UUID_ANY_CASE = _UUID.replace("a-f", "a-fA-F")
 _UUID_VALUE = re.compile(_UUID_ANY_CASE.replace("-[", "-?["))
 _ZERO_UUID = str(uuid.UUID(int=0))
 _NAME = re.compile(
-    r"rollout-(?P<time>\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d)"
+    r"rollout-(?P<time>[0-9]{4}(?:-[0-9]{2}){2}T[0-9]{2}(?:-[0-9]{2}){2})"
     rf"-(?P<thread>{_UUID_ANY_CASE})(?:_(?P<part>{_UUID_ANY_CASE}))?\.jsonl(?P<sealed>\.zst)?",
-    re.ASCII,
 )
 
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from rollout.upkeeping.vacuum import Vacuumed
 
 Reference = str | os.PathLike[str] | int
-"""A path, a thread id, the beginning or the name of one, or -1, -2, … for the newest threads of the home."""
+"""A thread id, the beginning or the name of one, a path, or -1, -2, … for the newest threads (see `Store.resolve`)."""
 Mode = Literal["append", "read"]
 Progress: TypeAlias = Callable[[int, int], None]
 Paths: TypeAlias = list[Path]
@@ -70,7 +70,7 @@ class Store:
         randomness: Callable[[int], bytes] = os.urandom,
         cipher: Cipher | None = None,
     ) -> None:
-        self.home = (homes.default_home() if home is None else Path(home).expanduser()).absolute()
+        self.home = homes.absolute(home)
         self._ports = Ports(self.home, with_keys(fs or RealFileSystem(self.home), cipher), clock, randomness)
         self._outside = dataclasses.replace(self._ports, home=None, fs=with_keys(fs or REAL, cipher))
 
@@ -132,7 +132,7 @@ class Store:
         interrupted. NotFound, Ambiguous, NotARollout, Locked (names who writes), WriteError. `session_id` and `tags`
         are said in the log's label, for as long as it is open.
         """
-        path, label = self.resolve(ref), labels.label(session_id, tags)
+        path, label = self.resolve(ref, to_change=mode == "append"), labels.label(session_id, tags)
         if mode == "read":
             return late.log.read_log(path, self._ports_for(path), label)
         if mode != "append":
@@ -194,12 +194,15 @@ class Store:
         threads = (entry.thread for entry in homes.scan(self.home, fs=self._ports.fs))
         return late.abbreviation.shorten(ids, threads)
 
-    def resolve(self, ref: Reference) -> Path:
-        """The file that a reference names: a path, a thread id, the beginning or name of one, -1 (the newest).
+    def resolve(self, ref: Reference, *, to_change: bool = False) -> Path:
+        """The file that a reference names: -1 (the newest), a thread id, the beginning or name of one, else a path.
 
-        In that order; of a thread with several files, the one that it goes on in. NotFound, Ambiguous, UsageError.
+        In that order; what looks like a path (`a/b`, `./a`, `a.jsonl`) is one. Of a thread with several files, the one
+        that it goes on in. NotFound, Ambiguous, UsageError. `to_change`: NotARollout, too, for a file of which neither
+        its name nor a session_meta says that it is one; whatever changes or deletes a file asks so.
         """
-        return late.origin.locate(ref, self.home, fs=self._ports.fs)
+        locate = late.origin.locate_to_change if to_change else late.origin.locate
+        return locate(ref, self.home, fs=self._ports.fs)
 
     def names(self) -> Mapping[str, str]:
         """The names of threads by id, as `session_index.jsonl` has them: any text, also of threads that are gone."""
@@ -208,11 +211,9 @@ class Store:
     def rename(self, ref: Reference, name: str | None) -> str | None:
         """Names a thread for all who read `session_index.jsonl`, or takes its name away (None); the name as it is kept.
 
-        A name is never encrypted.
-
-        UsageError for one that `resolve` could take for something else, or that another thread has; WriteError.
+        It is never encrypted. UsageError for one that could be read as a path or an id, or that another thread has.
         """
-        path = self.resolve(ref)
+        path = self.resolve(ref, to_change=True)
         return self._keeper_for(path).rename(path, name)
 
     def archive(self, ref: Reference) -> Path:
@@ -221,12 +222,12 @@ class Store:
         An archived one stays as it is. UsageError (it lies in no home), Locked; WriteError, also if the archive has a
         file of that name: nothing is lost, and once more moves the rest.
         """
-        path = self.resolve(ref)
+        path = self.resolve(ref, to_change=True)
         return self._keeper_for(path).archive(path)
 
     def unarchive(self, ref: Reference) -> Path:
         """Moves all files of a thread back to the days of their names; the new path. As `archive`."""
-        path = self.resolve(ref)
+        path = self.resolve(ref, to_change=True)
         return self._keeper_for(path).unarchive(path)
 
     def forks_of(self, ref: Reference) -> Paths:
@@ -238,7 +239,7 @@ class Store:
 
         NotFound if a base is missing, Locked, InUse, WriteError: it is as it was.
         """
-        path = self.resolve(ref)
+        path = self.resolve(ref, to_change=True)
         return self._keeper_for(path).detach(path)
 
     def delete(self, ref: Reference, *, detach_forks: bool = False) -> Path:
@@ -246,7 +247,7 @@ class Store:
 
         A path outside of the home is one file. Locked, WriteError.
         """
-        path = self.resolve(ref)
+        path = self.resolve(ref, to_change=True)
         return self._keeper_for(path).delete(path, detach_forks=detach_forks)[-1]
 
     def seal(self, ref: Reference, *, level: int = 3, progress: Progress | None = None) -> Sealed:
@@ -256,7 +257,7 @@ class Store:
         Zstandard's, 1 to 22; `progress(done, total)` is called now and then. NotFound, Ambiguous, NotARollout,
         UsageError, Locked, Conflict, WriteError: the plain file is there still.
         """
-        path = self.resolve(ref)
+        path = self.resolve(ref, to_change=True)
         ports = self._ports_for(path)
         by = late.writer.holder(ports.timestamp())
         return late.sealing.seal(ports.fs, path, held_by=by, level=level, progress=progress)
@@ -267,7 +268,7 @@ class Store:
         One that is plain stays as it is. NotFound, Ambiguous, NotARollout, Locked; WriteError with the offset of the
         damage if not all of the sealed file can be unpacked: it is there still.
         """
-        path = self.resolve(ref)
+        path = self.resolve(ref, to_change=True)
         ports = self._ports_for(path)
         by = late.writer.holder(ports.timestamp())
         return late.sealing.unseal(ports.fs, path, held_by=by, progress=progress)
@@ -283,7 +284,7 @@ class Store:
         Proven to say the same before it takes the old one's place. UsageError (no key, or it is sealed), InUse, NoKey,
         WrongKey, Locked, Conflict, WriteError: it is as it was. See `rollout.upkeeping.rekeying`.
         """
-        path = self.resolve(ref)
+        path = self.resolve(ref, to_change=True)
         if detach_forks and not self.keys_of(path):
             self._keeper_for(path).detach_users([path])
         late.rekeying.rekey(self._ports_for(path).fs, path, self.home)
@@ -291,7 +292,7 @@ class Store:
 
     def decrypt(self, ref: Reference) -> Path:
         """Puts a plain file in the place of an encrypted one, each line where it was; its path. As `rekey`."""
-        path = self.resolve(ref)
+        path = self.resolve(ref, to_change=True)
         late.rekeying.decrypt(self._ports_for(path).fs, path, self.home)
         return path
 
@@ -300,7 +301,8 @@ class Store:
 
         A file that cannot be read is a row with its trouble. NotFound, Ambiguous. See `rollout.upkeeping.room`.
         """
-        return late.room.measure(self._located(refs), self.home, self._ports.fs, progress)
+        paths = None if refs is None else [self.resolve(ref) for ref in refs]
+        return late.room.measure(paths, self.home, self._ports.fs, progress)
 
     def vacuum(
         self,
@@ -318,7 +320,7 @@ class Store:
         `event_images` also pictures that Codex then leaves out of its list of turns (the model sees them still).
         NotFound, Ambiguous. See `rollout.upkeeping.vacuum`.
         """
-        paths = self._located(refs)
+        paths = None if refs is None else [self.resolve(ref, to_change=True) for ref in refs]
         is_inside = all(path.absolute().is_relative_to(self.home) for path in paths or ())
         fs = (self._ports if is_inside else self._outside).fs
         wishes = late.vacuum.Wishes(apply, legacy_forks, event_images)
@@ -338,7 +340,7 @@ class Store:
     def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
         """What is wrong in this home, and for each thing the command that helps; nothing is changed.
 
-        `progress(bytes_done, bytes_total)` of what the index does not know yet. See `rollout.catalog.findings`.
+        `progress(bytes_done, bytes_total)` is of what the index does not know. See `rollout.catalog.findings`.
         """
         return late.doctor.diagnose(self.home, self._ports.fs, self._ports.clock, progress)
 
@@ -369,9 +371,6 @@ class Store:
     ) -> Transcript:
         """What was said in another session than the `current` one, cut to a budget. See `rollout.read_session`."""
         return late.sessions.Sessions(self.home, self._ports.fs, current).read(ref, budget_bytes)
-
-    def _located(self, refs: Sequence[Reference] | None) -> Paths | None:
-        return None if refs is None else [self.resolve(ref) for ref in refs]
 
     def _keeper_for(self, path: Path) -> Keeper:
         ports = self._ports_for(path)

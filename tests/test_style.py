@@ -95,3 +95,15 @@ def test_what_is_silenced_names_its_code_and_its_reason() -> None:
     for comment in (comment for name in FILES for comment in comments(name)):
         assert "type: ignore" not in comment or REASONED_IGNORE.search(comment), comment
         assert "noqa" not in comment or CODED_NOQA.search(comment), comment
+
+
+def test_no_number_is_read_in_digits_that_are_not_ascii() -> None:
+    """`int` takes the digits of every script, so what finds them must not: \\d in a text does, and so does isdigit."""
+    for name in (name for name in FILES if name.startswith(("rollout/", "cli/"))):
+        lines = source(name).decode().splitlines()
+        for node in nodes(name):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert "\\d" not in node.value, (name, node.lineno, "write [0-9]")
+            elif isinstance(node, ast.Attribute) and node.attr in {"isdigit", "isdecimal", "isnumeric"}:
+                is_any_text = name == "rollout/redaction.py"  # what looks at texts, and reads no number
+                assert is_any_text or "isascii" in lines[node.lineno - 1], (name, node.lineno)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rollout_cli.failures import FINE
-from rollout_cli.options import CHOICES, reference
+from rollout_cli.options import CHOICES, POSITION_AT
 from rollout_cli.terminal import Output
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _given(options: dict[str, Any], before: Sequence[str]) -> Iterator[str]:
     for each in words:
         if each in options and not options[each].is_flag:
             next(words, "")
-        elif not each.startswith("-") or each[1:2].isdigit():
+        elif not each.startswith("-") or POSITION_AT.fullmatch(each):
             yield each
 
 
@@ -198,7 +198,7 @@ def _turns(home: str | None, session: str, word: str, typed: str) -> Iterator[Ca
     import rollout
 
     try:
-        path = rollout.Store(home).resolve(reference(session))
+        path = rollout.Store(home).resolve(session)
         found = rollout.turns(path, home=home) if path.stat().st_size <= _TURNS_BYTES else ()
     except (rollout.RolloutError, OSError):
         return

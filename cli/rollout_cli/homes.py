@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from rollout_cli.failures import FINE, UNREADABLE, interruptible, tell
-from rollout_cli.options import reference
 from rollout_cli.terminal import Output, print_error
 
 if TYPE_CHECKING:
@@ -40,9 +41,23 @@ def open_store(home: str | None) -> rollout.Store:
     return Store(home)
 
 
-def resolve_all(store: rollout.Store, refs: Iterable[str]) -> list[Path]:
-    """The files that the references name, each once. All are looked up before any is touched: -1 stays what it was."""
-    return list(dict.fromkeys(store.resolve(reference(ref)) for ref in refs))
+def reference(word: str, home: str | os.PathLike[str] | None) -> str:
+    """The word, which the library takes as it is. Says so where a session is meant though a file has that name, too."""
+    if Path(word).name == word and os.path.lexists(word):
+        from rollout import RolloutError, Store
+
+        with contextlib.suppress(RolloutError):
+            if Store(home).resolve(word).absolute() != Path(word).absolute():
+                print_error(f"rollout: {word} is a session; the file of that name is {os.curdir}{os.sep}{word}")
+    return word
+
+
+def resolve_all(store: rollout.Store, refs: Iterable[str], *, to_change: bool = True) -> list[Path]:
+    """The files that the references name, each once. All are looked up before any is touched: -1 stays what it was.
+
+    NotARollout if one of them is none, unless it is only read.
+    """
+    return list(dict.fromkeys(store.resolve(reference(ref, store.home), to_change=to_change) for ref in refs))
 
 
 def do_each(paths: Iterable[Path], act: Callable[[Path], T]) -> Iterator[Deed[T]]:

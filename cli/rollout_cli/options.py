@@ -1,6 +1,6 @@
 """Arguments and options that several commands share, and the command class that reads them.
 
-A *reference* is what names a rollout: a path, a thread id or the beginning of one, a name, or `-1` for the newest.
+A *reference* is what names a rollout: a thread id or the beginning of one, a name, a path, or `-1` for the newest.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-_POSITION = re.compile(r"-[1-9][0-9]*")
-_POSITION_AT = re.compile(r"-[1-9][0-9]*(@.*)?", re.DOTALL)
-_AGE = re.compile(r"(\d{1,5})\s*([smhdw])")
-_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+POSITION_AT = re.compile(r"-[1-9][0-9]*(@.*)?", re.DOTALL)
+"""A word that is no option, though it begins as one: a position, or a moment of it. Only ASCII digits count."""
+_AGE = re.compile(r"([0-9]{1,5})\s*([smhdw])")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_REFERENCE = "Its path, its thread id or the beginning of one, its name, or -1 for the newest."
+_REFERENCE = "Its thread id or the beginning of one, its name, its path, or -1 for the newest."
 
 
 class PositionCommand(TyperCommand):
@@ -49,13 +49,13 @@ class PositionCommand(TyperCommand):
                 value = list(itertools.islice(words, 1))
                 options += [word, *value]
                 lacks_value = not value
-            elif word.startswith("-") and not _POSITION_AT.fullmatch(word):
+            elif word.startswith("-") and not POSITION_AT.fullmatch(word):
                 options.append(word)
             else:
                 arguments.append(word)
         if lacks_value:
             args = options  # which is what is wrong
-        elif any(map(_POSITION_AT.fullmatch, arguments)):
+        elif any(map(POSITION_AT.fullmatch, arguments)):
             args = [*options, "--", *arguments, *args[end + 1 :]]
         try:
             return super().parse_args(ctx, args)
@@ -194,11 +194,6 @@ Archived = Annotated[bool, typer.Option("--archived", help="Only archived sessio
 WithArchived = Annotated[bool, typer.Option("--with-archived", help="Archived sessions, too.")]
 Subagents = Annotated[bool, typer.Option("--subagents", help="Subagents, too.")]
 Forks = Annotated[bool, typer.Option("--forks", help="Forks, too.")]
-
-
-def reference(source: str) -> str | int:
-    """What the library takes: a position as an integer, all else as it is."""
-    return int(source) if _POSITION.fullmatch(source) else source
 
 
 def tags(given: list[str] | None) -> dict[str, str] | None:

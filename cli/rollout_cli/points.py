@@ -5,10 +5,10 @@ A turn is named by its id, the beginning of it, or its end as a narrow terminal 
 
 from __future__ import annotations
 
-import os
 import re
+from pathlib import Path
 
-from rollout_cli.options import reference
+from rollout_cli.homes import reference
 
 _NUMBERED = re.compile(r"(ordinal|line|offset):(.*)", re.DOTALL)
 _DIGITS = re.compile(r"[0-9]{1,18}")
@@ -30,19 +30,19 @@ def point(text: str | None) -> str | int | None:
     return text
 
 
-def reference_at(text: str, other: str | None = None, home: str | None = None) -> tuple[str | int, str | int | None]:
+def reference_at(text: str, other: str | None = None, home: str | None = None) -> tuple[str | Path, str | int | None]:
     """`SESSION` or `SESSION@POINT` as reference and point; `@POINT` alone is one of the `other` session.
 
-    A path or a name with an `@` in it counts before a point. NotFound, UsageError.
+    A name or a path with an `@` in it counts before a point. NotFound, UsageError.
     """
     from rollout import NotFound, Store
 
     session, at, moment = text.rpartition("@")
-    if not at or os.path.lexists(text):
-        return reference(text), None
+    if not at:
+        return reference(text, home), None
     if not session and other is not None:
         return reference_at(other, home=home)[0], point(moment)
     try:
-        return str(Store(home).resolve(text)), None
+        return Store(home).resolve(reference(text, home)), None
     except NotFound:
-        return reference(session), point(moment)
+        return reference(session, home), point(moment)

@@ -173,4 +173,4 @@ def _kept_of(name: str) -> bool:
     """Whether a repair kept this beside a rollout."""
     inner, _, ending = name.rpartition(".")
     word, _, number = ending.rpartition("-")
-    return word in _KEPT and number.isdigit() and ids.parse_file_name(inner) is not None
+    return word in _KEPT and number.isdecimal() and number.isascii() and ids.parse_file_name(inner) is not None

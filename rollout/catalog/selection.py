@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Sort = Literal["created", "updated"]
 When = str | datetime.datetime | datetime.date
-_DATE = re.compile(r"\d{4}-\d\d-\d\d")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _DAY = datetime.timedelta(days=1)
 
 

@@ -31,14 +31,15 @@ from rollout.limits import DEFAULT_BUDGET_BYTES, DEFAULT_SESSIONS
 from rollout.state import read_state
 from rollout.storage import home as homes
 from rollout.storage.fs import FileSystem, RealFileSystem
+from rollout.storage.names import looks_like_path, read_names
 from rollout.storage.origin import Origin, locate
+from rollout.storage.sealed import twin
 from rollout.storage.source import open_path
 
 Reference: TypeAlias = "str | os.PathLike[str] | int"
 Current: TypeAlias = "str | os.PathLike[str] | None"
 
 MOST_SESSIONS = 100
-_POSITION_CHARACTERS = 10  # far more than there are sessions, and few enough to be converted
 CURRENT_VARIABLES = ("ROLLOUT_CURRENT_SESSION", "CODEX_THREAD_ID")
 
 
@@ -87,20 +88,45 @@ class Sessions:
         fitted = fit_messages(state.history, budget_bytes)
         return Transcript(fitted.text, self._row(path), path, fitted.shown, fitted.left_out, fitted.cut)
 
-    def find(self, ref: Reference) -> Path:
-        """The file of another session; UsageError if it is one of the current session."""
+    def find(self, ref: Reference, *, only_inside: bool = False) -> Path:
+        """The file of another session; UsageError if it is one of the current session.
+
+        `only_inside`: of this home, whatever path is given (see `_find_inside`).
+        """
         text = str(ref) if isinstance(ref, int) else os.fspath(ref).strip()
-        if isinstance(ref, bool) or (isinstance(ref, int) and ref >= 0) or not text.strip("-0"):
+        if isinstance(ref, bool) or (isinstance(ref, int) and ref >= 0) or not text.strip("-0") or "\0" in text:
             raise UsageError(f"{text!r:.80} names no session", remedy="give an id, or -1 for the newest other session")
-        if homes.is_position(text):
-            return self._nth_other(-int(text[:_POSITION_CHARACTERS]))
-        path = (
-            None if text.lower() in self.own else locate(text if isinstance(ref, str) else ref, self.home, fs=self._fs)
-        )
+        if (n := homes.position(text)) is not None:
+            return self._nth_other(n)
+        path = None
+        if text.lower() not in self.own:
+            wanted = text if isinstance(ref, str) else ref
+            path = self._find_inside(text) if only_inside else locate(wanted, self.home, fs=self._fs)
         if path is None or self.own & _threads_of(path, self._fs):
             remedy = "give another one, or -1 for the newest other session"
-            raise UsageError(f"{text!r:.80} is the session that you are in", remedy=remedy)
+            raise UsageError("that is the session that you are in", remedy=remedy)
         return path
+
+    def _find_inside(self, text: str) -> Path:
+        """What a reference names among the rollouts of the home, by their names alone.
+
+        A path is compared with theirs, as texts. The answer to any other path is the same, whether a file lies there or
+        not: nothing outside of the home is looked at.
+        """
+        if looks_like_path(text):
+            path = Path(text)
+            with contextlib.suppress(RuntimeError):  # the home of nobody
+                path = path.expanduser()
+            wanted = Path(os.path.normpath(path.absolute()))
+            roots = {self.home, self.home.resolve()}
+            within = {self.home / wanted.relative_to(root) for root in roots if wanted.is_relative_to(root)}
+            within |= {other for path in within if (other := twin(path)) is not None}
+            found = [entry.path for entry in homes.scan(self.home, fs=self._fs) if entry.path in within]
+            if found:
+                return found[0]
+            if text not in read_names(self.home, self._fs).values():
+                raise UsageError("that path is no session here", remedy="give an id that list_sessions shows")
+        return homes.resolve(self.home, text, fs=self._fs)
 
     def search(self, query: str, limit: int = DEFAULT_SESSIONS, session_id: str | None = None) -> tuple[Hit, ...]:
         """The first hits in the other sessions, those of subagents too, newest session first. UsageError."""
@@ -124,7 +150,7 @@ class Sessions:
             return found[-1].path
         there = f"{len(found)} other session{'s' if len(found) != 1 else ''}"
         remedy = f"give -1 to -{len(found)}" if found else "there is nothing to read"
-        raise NotFound(f"-{n} is not there: {self.home} has {there}", remedy=remedy)
+        raise NotFound(f"-{n} is not there: the home has {there}", path=self.home, remedy=remedy)
 
     def _row(self, path: Path) -> Row | None:
         """The row of the thread that a file of the home is of."""
@@ -173,7 +199,7 @@ def is_count(value: object) -> bool:
 
 def sessions_of(home: str | os.PathLike[str] | None, current: Current) -> Sessions:
     """The sessions of a home (by default the one that the environment names), seen from the current one."""
-    place = (homes.default_home() if home is None else Path(home).expanduser()).absolute()
+    place = homes.absolute(home)
     return Sessions(place, RealFileSystem(place), current)
 
 
@@ -184,7 +210,7 @@ def own_threads(home: Path, current: Current, fs: FileSystem) -> frozenset[str]:
     text = os.fspath(current).strip()
     if not text:
         return frozenset()
-    if homes.is_position(text):
+    if homes.position(text) is not None:
         raise UsageError(f"{text} cannot be the current session: it counts the others", remedy="give its id")
     try:
         return _threads_of(locate(text, home, fs=fs), fs)

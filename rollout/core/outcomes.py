@@ -26,7 +26,7 @@ OUTPUTS = frozenset(
 )
 _HEAD_CHARACTERS = 600
 _CODE = re.compile(
-    r"^(?:Exit code:|Process exited with code|exit_code:?) *(-?\d{1,10})\b", re.MULTILINE | re.IGNORECASE
+    r"^(?:Exit code:|Process exited with code|exit_code:?) *(-?[0-9]{1,10})\b", re.MULTILINE | re.IGNORECASE
 )
 _BEGINNINGS = (
     *("aborted", "err:", "error:", "execution error", "exec command rejected", "failed to", "tool call error"),

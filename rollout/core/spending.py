@@ -19,7 +19,7 @@ from rollout.core.tokens import Note, Running, Tokens
 
 _COPYING = datetime.timedelta(seconds=2)
 _UUID7 = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
-_DAY = re.compile(r"\d{4}-\d\d-\d\d")
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 class Spent(msgspec.Struct, frozen=True, array_like=True, gc=False):

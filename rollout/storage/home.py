@@ -3,7 +3,8 @@
 `<home>/sessions/YYYY/MM/DD/rollout-<time>-<thread>[_<part>].jsonl[.zst]`, archived ones flat in
 `<home>/archived_sessions/`. Only names are looked at, no file is opened. No symbolic link is followed below the home.
 
-A reference is tried as a position, an id, the beginning of one and a name, in this order.
+A reference is tried as a position, an id, the beginning of one and a name, in this order (and then as a path, which
+is none of this module's business: see `origin`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from rollout.storage.fs import REAL, FileSystem
 from rollout.storage.names import fold, read_names
 from rollout.storage.port import Listed
 
-_NEWEST = re.compile(r"-\d+")
+_NEWEST = re.compile(r"-[0-9]+")
+_POSITION_CHARACTERS = 10  # of more sessions than there are
 _SHOWN = 4
 _REFERENCE_CHARACTERS = 80
 Odd = Callable[[Path, str], None]
@@ -86,6 +88,12 @@ def default_home(environ: Mapping[str, str] | None = None) -> Path:
     env = os.environ if environ is None else environ
     named = env.get("ROLLOUT_HOME") or env.get("CODEX_HOME")
     return Path(named).expanduser() if named else Path.home() / ".codex"
+
+
+def absolute(home: str | os.PathLike[str] | None) -> Path:
+    """The home that is meant (None: the default one) as an absolute path without `..`."""
+    path = (default_home() if home is None else Path(home).expanduser()).absolute()
+    return path.resolve() if ".." in path.parts else path
 
 
 def home_of(path: Path) -> Path | None:
@@ -178,9 +186,12 @@ def heads(home: Path, *, archived: bool, fs: FileSystem = REAL) -> list[Entry]:
     return sorted(newest.values(), key=lambda e: e.order, reverse=True)
 
 
-def is_position(reference: str) -> bool:
-    """Whether a reference counts from the newest: `-1`, `-2`."""
-    return _NEWEST.fullmatch(reference) is not None
+def position(reference: str) -> int | None:
+    """1 for `-1` (the newest), 2 for `-2`, …; None for a reference that is no position.
+
+    Only ASCII digits make one: `int` takes those of every script, which nobody types who means the newest session.
+    """
+    return int(reference[1:_POSITION_CHARACTERS]) if _NEWEST.fullmatch(reference) else None
 
 
 def resolve(home: Path, reference: str, *, fs: FileSystem = REAL) -> Path:
@@ -188,8 +199,8 @@ def resolve(home: Path, reference: str, *, fs: FileSystem = REAL) -> Path:
 
     A name is taken as it is written, else in any case if one thread alone has it so. NotFound, Ambiguous.
     """
-    if is_position(reference):
-        return _nth_newest(home, -int(reference[:20]), reference, fs)
+    if (n := position(reference)) is not None:
+        return _nth_newest(home, n, reference, fs)
     wanted = reference.strip().lower()
     found = heads(home, archived=True, fs=fs)
     begun = [entry for entry in found if wanted and entry.thread.startswith(wanted)]
@@ -205,9 +216,10 @@ def resolve(home: Path, reference: str, *, fs: FileSystem = REAL) -> Path:
         remedy = "give the id" if named else "give more of the id"
         told = f"{what.format(len(named or begun))}: {_told(named or begun, names)}"
         raise Ambiguous(f"{_shown(reference)} is {told}", remedy=remedy)
-    remedy = "give a path, a thread id, the beginning of one, a name, or -1 for the newest"
+    remedy = "give a thread id, the beginning of one, a name, -1 for the newest, or a path"
     raise NotFound(
-        f"no rollout {_shown(reference)}: no such file, and no thread in {home} has that name or an id that begins so",
+        f"no rollout {_shown(reference)}: no thread here has that name or an id that begins so",
+        path=home,
         remedy=f"{remedy}; a moment in it is given apart, as --at or `at`" if "@" in reference else remedy,
     )
 
@@ -231,11 +243,9 @@ def _shown(text: str) -> str:
 def _nth_newest(home: Path, n: int, reference: str, fs: FileSystem) -> Path:
     found = heads(home, archived=False, fs=fs)
     if not found:
-        raise NotFound(f"no sessions in {home}", remedy="set ROLLOUT_HOME or give a path")
+        raise NotFound("holds no sessions", path=home, remedy="set ROLLOUT_HOME or give a path")
     if not 1 <= n <= len(found):
         count = f"{len(found)} session{'s' if len(found) != 1 else ''}"
-        raise NotFound(
-            f"{reference[:_REFERENCE_CHARACTERS]} is not there: {home} has {count}",
-            remedy=f"give -1 to -{len(found)}",
-        )
+        what = f"{reference[:_REFERENCE_CHARACTERS]} is not there: the home has {count}"
+        raise NotFound(what, path=home, remedy=f"give -1 to -{len(found)}")
     return found[n - 1].path

@@ -55,6 +55,15 @@ class _Seen:
 _known: weakref.WeakKeyDictionary[FileSystem, dict[Path, _Seen]] = weakref.WeakKeyDictionary()
 
 
+def looks_like_path(text: str) -> bool:
+    """Whether a word on a command line, or a text given as a reference, is a path by its look.
+
+    It holds a separator, begins with `.` or `~`, or ends as a rollout's file does. Any other word is an id or a name
+    before it is a path (see `origin.locate`), so no thread is given a name that looks like a path.
+    """
+    return "/" in text or "\\" in text or text.startswith((".", "~")) or text.lower().endswith((".jsonl", ".jsonl.zst"))
+
+
 def check_name(name: str) -> str:
     """The name as it is kept: trimmed, in normal form C. UsageError if it is none, or could be read as something else.
 
@@ -70,8 +79,7 @@ def check_name(name: str) -> str:
         raise UsageError("a name with a control character or a line end", remedy="leave it out")
     for is_taken, what in (
         (kept.startswith("-"), "a position or an option"),
-        ("/" in kept or "\\" in kept or kept in {".", ".."}, "a path"),
-        (kept.lower().endswith((".jsonl", ".zst")), "a path"),
+        (looks_like_path(kept), "a path"),
         (ids.begins_thread_id(kept.lower()), "the beginning of a thread id"),
     ):
         if is_taken:

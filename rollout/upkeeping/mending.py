@@ -50,12 +50,11 @@ class Mending:
     """The mended text of `source[:end]`, line by line, and between them what moves away. Iterate once.
 
     `end` is where the visible text ends (see `recovery`), its last line with or without a newline. When it is over,
-    `steps` has what was done, `records` counts what stands, `line` is the line in which byte `end` lies.
+    `steps` has what was done, `line` is the line in which byte `end` lies.
     """
 
     def __init__(self, source: lines.Source, end: int, limits: Limits) -> None:
         self.steps: list[RepairStep] = []
-        self.records = 0
         self.line = 1
         self.done_bytes = 0
         self._source, self._end, self._limits = source, end, limits
@@ -115,7 +114,6 @@ class Mending:
 
     def _put(self, offset: int, data: bytes) -> Iterator[bytes]:
         """A record. One of a batch is held back: whether it is visible at the end depends on what comes behind."""
-        self.records += 1
         self._pieces += 1
         mark = batch_mark(data)
         newest = batch_mark(self._batch[-1][2]) if self._batch else None

@@ -21,12 +21,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from rollout.errors import Conflict, InUse, NotARollout, UsageError, WriteError
+from rollout.errors import Conflict, InUse, UsageError, WriteError
 from rollout.limits import DEFAULT, MIB, Limits
 from rollout.storage import home as homes
 from rollout.storage import recovery
 from rollout.storage.fs import REAL, AppendFile, FileSystem
-from rollout.storage.origin import AnySource, Origin, find
+from rollout.storage.origin import AnySource, Origin, find, locate_to_change
 from rollout.storage.references import Users
 from rollout.storage.sealed import MAGIC
 from rollout.storage.source import FileSource, holds_record
@@ -88,9 +88,10 @@ def plan_repair(
 
     Locked if somebody writes; SourceError, UsageError (bytes), WriteError (sealed, or it may not be written).
     """
-    origin = find(source, home, limits)
-    if origin.path is None:
+    if isinstance(source, bytes | bytearray | memoryview):
         raise UsageError("bytes in memory cannot be repaired", remedy="give a path, a thread id or -1")
+    origin = find(locate_to_change(source, None if home is None else Path(home).expanduser(), fs=fs), home, limits)
+    assert origin.path is not None  # it is no bytes
     with locked(fs, origin.path, "repaired") as file:
         return look(fs, file, origin, origin.path, progress)
 
@@ -127,8 +128,6 @@ def look(fs: FileSystem, file: AppendFile, origin: Origin, path: Path, progress:
         if progress is not None:
             progress(mending.done_bytes, end.end)
     steps = (*mending.steps, *_end_steps(end, mending.line))
-    if steps and not mending.records and not path.name.startswith("rollout-"):
-        raise NotARollout("no line of it is a record of a rollout", path=path, remedy="check the path")
     first = min((step.offset for step in mending.steps), default=None)
     in_use = () if first is None else tuple(_forks(fs, file, path, origin, first))
     return RepairPlan(path, end.end, steps, in_use, end, origin)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 
 from rollout.errors import Ambiguous, NotFound, UsageError
 from rollout.ids import ThreadId
-from rollout.storage.home import default_home, find_thread, heads, home_of, is_position, resolve, scan
+from rollout.storage.home import default_home, find_thread, heads, home_of, position, resolve, scan
+from rollout.storage.names import Names
 from rollout.storage.origin import find, locate
 
 ONE = "019d0000-0000-7000-8000-000000000001"
@@ -105,16 +107,21 @@ def test_archived_threads_have_ids_and_no_position(tmp_path: Path) -> None:
 
 def test_a_home_without_sessions_says_so(tmp_path: Path) -> None:
     for home in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(NotFound, match=f"no sessions in {home}; set ROLLOUT_HOME or give a path"):
+        with pytest.raises(NotFound, match=f"{home}: holds no sessions; set ROLLOUT_HOME or give a path"):
             resolve(home, "-1")
         assert list(scan(home)) == []
 
 
 @pytest.mark.parametrize(
-    ("text", "position"), [("-1", True), ("-20", True), ("1", False), ("-", False), ("-1a", False)]
+    ("text", "n"),
+    [
+        *(("-1", 1), ("-20", 20), ("-007", 7), ("-0", 0), ("-" + "9" * 99, 10**9 - 1)),
+        *((text, None) for text in ("1", "-", "-1a", "--1", "-1\n", "-1_0", "- 1", "")),
+        *((f"-{digit}", None) for digit in ("\uff11", "\u0661", "\u0967", "\u00b2", "\U0001d7cf")),  # digits to `int`
+    ],
 )
-def test_a_position_is_a_minus_and_digits(text: str, position: bool) -> None:
-    assert is_position(text) == position
+def test_a_position_is_a_minus_and_ascii_digits(text: str, n: int | None) -> None:
+    assert position(text) == n
 
 
 # Several files of a thread
@@ -260,20 +267,81 @@ def test_bases_of_a_file_in_no_home_are_looked_for_in_the_default_one(
     assert find(tmp_path / "a.jsonl", home=tmp_path).home == tmp_path
 
 
-# A path, or an id
+# What a word names: a position, an id, a name, a path
 
 
-def test_a_file_of_that_name_counts_before_an_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    path = put(tmp_path, ONE)
-    assert locate(ONE, tmp_path) == path
-    assert locate("-1", tmp_path) == path
-    assert locate(-1, tmp_path) == path
-    for name in (ONE, "019d", "-1"):
-        Path(name).touch()
-        assert locate(name, tmp_path) == Path(name)
-    Path("019d0").symlink_to("nowhere")
-    assert locate("019d0", tmp_path) == Path("019d0")
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with a session named `notes`, next to the current directory."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    home = tmp_path / "home"
+    put(home, ONE)
+    Names(home).write(ONE, "notes", "2026-03-20T10:00:00Z", is_there=lambda thread: True)
+    return home
+
+
+@pytest.mark.parametrize("word", [ONE, ONE.upper(), "019d", "-1", "notes", "NOTES", " notes "])
+def test_a_word_is_a_position_an_id_or_a_name_before_it_is_a_file(word: str, here: Path) -> None:
+    session = locate(ONE, here)
+    for make in (Path.touch, Path.unlink, Path.mkdir, Path.rmdir, lambda path: path.symlink_to("nowhere")):
+        make(Path(word))
+        assert locate(word, here) == session
+        if os.path.lexists(word):
+            assert locate(f"./{word}", here).name == word
+            assert locate(Path(word), here) == Path(word).absolute()
+
+
+def test_a_word_that_names_no_session_is_the_file_of_that_name(here: Path) -> None:
+    for word in ("other", "019e", "a note", "notes2"):
+        with pytest.raises(NotFound, match="no thread here has that name or an id that begins so"):
+            locate(word, here)
+        Path(word).touch()
+        assert locate(word, here) == Path(word).absolute()
+    Path("-9").touch()
+    with pytest.raises(NotFound, match="-9 is not there: the home has 1 session; give -1 to -1"):
+        locate("-9", here)
+    assert locate("./-9", here) == Path("-9").absolute()
+
+
+def test_where_a_word_fits_several_sessions_and_a_file_it_says_how_to_name_either(here: Path) -> None:
+    put(here, TWO)
+    Path("019d").touch()
+    with pytest.raises(Ambiguous, match=r"give more of the id, or \./019d for the file"):
+        locate("019d", here)
+
+
+@pytest.mark.parametrize("text", ["a/b", "./a", ".a", "~a", "a.jsonl", "a.JSONL", "a.jsonl.zst", "a\\b"])
+def test_what_looks_like_a_path_is_one_and_else_exactly_the_name_that_another_program_gave(
+    text: str, here: Path
+) -> None:
+    line = {"id": TWO, "thread_name": text, "updated_at": "2026-03-20T10:00:00Z"}
+    (here / "session_index.jsonl").write_text(json.dumps(line) + "\n")
+    session = put(here, TWO)
+    assert locate(text, here) == session
+    with pytest.raises(NotFound, match="no such file"):
+        locate(text.replace("a", "b"), here)
+    Path(text).parent.mkdir(exist_ok=True)
+    Path(text).touch()
+    assert locate(text, here).samefile(text)
+
+
+def test_a_tilde_is_the_home_of_the_user_unless_a_file_is_named_so(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(here.parent))
+    session = locate(ONE, here)
+    assert locate(f"~/home/{session.relative_to(here)}", here) == session
+    with pytest.raises(NotFound):
+        locate("~nobody-is-named-so/x", here)
+    Path("~").mkdir()
+    Path("~/x").touch()
+    assert locate("~/x", here).samefile(Path("~/x"))
+
+
+def test_what_a_reference_names_is_named_by_its_path_as_a_text_too(here: Path) -> None:
+    for word in ("notes", "other", "x.jsonl", "-1"):
+        Path(word).touch()
+        for source in (Path(word), f"./{word}"):
+            assert locate(str(locate(source, here)), here).samefile(word)
 
 
 @pytest.mark.parametrize("text", ["a/b", "./a", "missing.jsonl", "missing.jsonl.zst", "/", f"x/{ONE}"])
@@ -291,15 +359,18 @@ def test_a_text_that_looks_like_a_path_is_never_taken_for_an_id(
 
 def test_a_path_object_is_always_a_path(tmp_path: Path) -> None:
     put(tmp_path, ONE)
-    assert locate(Path(ONE), tmp_path) == Path(ONE)
+    assert locate(Path(ONE), tmp_path) == Path(ONE).absolute()
 
 
-@pytest.mark.parametrize("source", ["", "a\0b", True, None, 1.5, object()])
+@pytest.mark.parametrize("source", ["", "a\0b", True, None, 1.5, object(), 0, 7])
 def test_what_can_never_name_a_rollout_is_a_usage_error(tmp_path: Path, source: str) -> None:
     with pytest.raises(UsageError):
         locate(source, tmp_path)
 
 
-def test_a_number_that_is_no_position_is_looked_for_as_an_id(tmp_path: Path) -> None:
+def test_a_number_that_is_no_position_names_nothing_though_an_id_begins_so(tmp_path: Path) -> None:
     path = put(tmp_path, OTHER)
-    assert locate(11111111, tmp_path) == path
+    for number in (11111111, 1, 0):
+        with pytest.raises(UsageError, match="give -1 for the newest, or an id as text"):
+            locate(number, tmp_path)
+    assert locate("11111111", tmp_path) == path

@@ -196,7 +196,7 @@ def test_after_a_fault_the_next_name_goes_through_and_no_other_is_lost(effect: E
 
 
 @pytest.mark.parametrize(
-    "name", ["x", "fix the tests", "x" * NAME_CHARACTERS, "Ünï", "\U0001f469\u200d\U0001f4bb", "v1.2", "~"]
+    "name", ["x", "fix the tests", "x" * NAME_CHARACTERS, "Ünï", "\U0001f469\u200d\U0001f4bb", "v1.2", "a~", "x.zst"]
 )
 def test_any_line_of_text_can_be_a_name(name: str) -> None:
     assert check_name(f" {name}\n") == name
@@ -221,7 +221,22 @@ def test_a_name_is_kept_in_one_form_of_its_letters() -> None:
             "a\u202eb",
             "a\ud800b",
         ),
-        *("-1", "-", "--json", "a/b", "/", "..", ".", "a\\b", "x.jsonl", "x.ZST", "session.jsonl.zst"),
+        *(
+            "-1",
+            "-",
+            "--json",
+            "a/b",
+            "/",
+            "..",
+            ".",
+            "a\\b",
+            "x.jsonl",
+            "x.jsonl.ZST",
+            "session.jsonl.zst",
+            "~",
+            "~x",
+            ".x",
+        ),
         *("0", "cafe", "decade", "019d", ONE, ONE.upper(), ONE[:9], ONE[:20]),
     ],
 )

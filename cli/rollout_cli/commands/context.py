@@ -6,12 +6,12 @@ import typer
 
 from rollout_cli import options
 from rollout_cli.failures import FINE
-from rollout_cli.homes import open_store, short_ids
-from rollout_cli.options import Home, Json, Reference, reference
+from rollout_cli.homes import open_store, reference, short_ids
+from rollout_cli.options import Home, Json, Reference
 from rollout_cli.printable import printable
 from rollout_cli.terminal import Block, Output, print_error
 
-_LEAST_BUDGET_BYTES = 100
+_LEAST_BUDGET_BYTES = 200
 
 Current = Annotated[
     str | None,
@@ -57,14 +57,15 @@ def read(
     from rollout_cli import documents_store
 
     store, out = open_store(home), Output()
-    read = store.read_session(reference(ref), budget_bytes=budget, current=current)
+    ref = reference(ref, home)
+    read = store.read_session(ref, budget_bytes=budget, current=current)
     if json:
         out.print_json(documents_store.transcript(read))
         return FINE
     asked = budget
     while (excess := _printed_bytes(read.text) - budget) > 0 and asked - excess >= _LEAST_BUDGET_BYTES:
         asked -= excess  # what is escaped takes more room
-        read = store.read_session(reference(ref), budget_bytes=asked, current=current)
+        read = store.read_session(ref, budget_bytes=asked, current=current)
     out.print([Block(read.text, indent_columns=0)])
     return FINE
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rollout_cli.failures import FINE
-from rollout_cli.options import At, Form, Home, Json, Source, reference
+from rollout_cli.homes import reference
+from rollout_cli.options import At, Form, Home, Json, Source
 from rollout_cli.terminal import Output, print_error, progress
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def _pieces(
     from rollout_cli.export.chronicle import Chronicle
     from rollout_cli.points import point
 
-    ref = reference(source)
+    ref = reference(source, home)
     if form is Form.openai:
         state = rollout.reconstruct(ref, at=point(at), home=home, progress=advance)
         check_is_rollout(state.path, state.records_decoded > 0 or not state.damage)

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from rollout_cli.failures import FINE, interruptible
-from rollout_cli.homes import do_and_tell, open_store, resolve_all, thread_of
-from rollout_cli.options import Home, Json, Reference, References, reference
+from rollout_cli.homes import do_and_tell, open_store, reference, resolve_all, thread_of
+from rollout_cli.options import Home, Json, Reference, References
 from rollout_cli.terminal import Output, print_error
 
 
@@ -29,7 +29,7 @@ def name(
     if (name is None) != clear:
         raise UsageError("give a name, or --clear", remedy="see rollout name --help")
     store = open_store(home)
-    path = store.resolve(reference(ref))
+    path = store.resolve(reference(ref, home), to_change=True)
     with interruptible():
         kept = store.rename(path, name)
     out = Output()

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rollout_cli.failures import DAMAGE_FOUND, FINE, interruptible
-from rollout_cli.options import Apply, At, Home, Json, SessionId, Source, Status, Tags, reference, tags
+from rollout_cli.homes import reference
+from rollout_cli.options import Apply, At, Home, Json, SessionId, Source, Status, Tags, tags
 from rollout_cli.terminal import Output, progress
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def turns(
     own = None if session_id is None else rollout.check_session_id(session_id)
     wanted = rollout.Label(own, tags(tag) or {})
     with progress() as advance:
-        found = rollout.turns(reference(source), at=point(at), home=home, progress=advance)
+        found = rollout.turns(reference(source, home), at=point(at), home=home, progress=advance)
     if not found:
         _reconstruct(source, home)  # refuses what is no rollout at all
     listed = [turn for turn in found if (turn.stands or everything) and turn.label.fits(wanted)]
@@ -117,7 +118,7 @@ def explain(
 
     out = Output()
     with progress() as advance:
-        lines = rollout.explain(reference(source), at=point(at), home=home, progress=advance)
+        lines = rollout.explain(reference(source, home), at=point(at), home=home, progress=advance)
     has_records = any(each.status not in {Status.damaged, Status.blank} for each in lines)
     check_is_rollout(next((each.path for each in lines), None), has_records)
     chosen: Iterable[rollout.Explained] = lines if line is None else _find_line(lines, line)
@@ -142,7 +143,7 @@ def verify(source: Source, home: Home = None, json: Json = False) -> int:
 
     out = Output()
     with progress() as advance:
-        report = rollout.verify(reference(source), home=home, progress=advance)
+        report = rollout.verify(reference(source, home), home=home, progress=advance)
     check_is_rollout(report.path, report.records > 0 or not report.damage)
     if json:
         out.print_json(documents.report(report))
@@ -161,7 +162,7 @@ def repair(source: Source, home: Home = None, json: Json = False, apply: Apply =
 
     out = Output()
     with progress() as advance:
-        plan = rollout.plan_repair(reference(source), home=home, progress=advance)
+        plan = rollout.plan_repair(reference(source, home), home=home, progress=advance)
         with interruptible("run it again to see what is left to do"):
             done = rollout.apply_repair(plan, progress=advance) if apply and plan.steps else None
     if json:
@@ -176,7 +177,7 @@ def _reconstruct(source: str, home: str | None, at: str | None = None) -> "rollo
     from rollout_cli.points import point
 
     with progress() as advance:
-        state = rollout.reconstruct(reference(source), at=point(at), home=home, progress=advance)
+        state = rollout.reconstruct(reference(source, home), at=point(at), home=home, progress=advance)
     check_is_rollout(state.path, state.records_decoded > 0 or not state.damage)
     return state
 

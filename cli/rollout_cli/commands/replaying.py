@@ -9,7 +9,8 @@ import typer
 
 from rollout_cli import terminal
 from rollout_cli.failures import FINE
-from rollout_cli.options import At, Home, Json, Source, reference
+from rollout_cli.homes import reference
+from rollout_cli.options import At, Home, Json, Source
 from rollout_cli.terminal import Output, progress
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def replay(
     if follow and at is not None:
         raise UsageError("--follow goes on at the end, --at looks back", remedy="give one of them")
     out = Output()
-    with rollout.replay(reference(source), home=home, at=point(at)) as playback:
+    with rollout.replay(reference(source, home), home=home, at=point(at)) as playback:
         if json or no_input or not _has_screen(out):
             if follow:
                 raise UsageError("--follow is for the screen", remedy="use rollout tail -f to print what is written")

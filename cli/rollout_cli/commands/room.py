@@ -23,7 +23,7 @@ def du(
     from rollout_cli import documents_room, render_room
 
     store, out = open_store(home), Output()
-    paths = resolve_all(store, refs) if refs else None
+    paths = resolve_all(store, refs, to_change=False) if refs else None
     with progress() as advance:
         room = store.du(paths, progress=advance)
     if json:

@@ -6,7 +6,8 @@ import typer
 
 from rollout_cli import terminal
 from rollout_cli.failures import FINE
-from rollout_cli.options import Home, Ignored, Json, Source, reference
+from rollout_cli.homes import reference
+from rollout_cli.options import Home, Ignored, Json, Source
 from rollout_cli.terminal import Line, Output
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def serve(
             terminal.flush()
 
     server = responses.open_server(
-        reference(source), home=home, port=port, ignored=ignore or (), is_strict=strict, on_exchange=tell
+        reference(source, home), home=home, port=port, ignored=ignore or (), is_strict=strict, on_exchange=tell
     )
     if json:
         out.print_json(documents_serve.server(server))

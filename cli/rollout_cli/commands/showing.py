@@ -6,8 +6,8 @@ import typer
 
 from rollout_cli import options
 from rollout_cli.failures import FINE
-from rollout_cli.homes import open_store
-from rollout_cli.options import At, Home, Json, Source, reference
+from rollout_cli.homes import open_store, reference
+from rollout_cli.options import At, Home, Json, Source
 from rollout_cli.terminal import Output, print_error, progress
 
 
@@ -29,7 +29,7 @@ def show(
 
     out = Output()
     with progress() as advance:
-        found = rollout.summarize(reference(source), at=point(at), home=home, progress=advance)
+        found = rollout.summarize(reference(source, home), at=point(at), home=home, progress=advance)
     check_is_rollout(found.state.path, found.state.records_decoded > 0 or not found.state.damage)
     if json:
         out.print_json(documents_show.summary(found))

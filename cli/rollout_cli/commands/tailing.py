@@ -6,7 +6,8 @@ import typer
 
 from rollout_cli import options, terminal
 from rollout_cli.failures import FINE
-from rollout_cli.options import Home, Source, Status, reference
+from rollout_cli.homes import reference
+from rollout_cli.options import Home, Source, Status
 from rollout_cli.terminal import Output, print_error
 
 
@@ -45,7 +46,7 @@ def tail(
 
     out, is_silent = Output(), True
     for told in rollout.tail(
-        reference(source),
+        reference(source, home),
         last=None if everything else last,
         follow=follow,
         kinds=kind or (),
