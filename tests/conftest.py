@@ -1,6 +1,9 @@
-"""What tests share without asking: how the property tests run, and an empty home.
+"""What tests share without asking: how the property tests run, an empty home, and interrupts that arrive.
 
 Property tests are repeatable, without deadlines, longer on request.
+
+Who runs the tests may ignore interrupts (`nohup`, a job in the background of a script): Python does so too then, and
+every process that it starts. Here they are as in a program that somebody has started by hand.
 
 Every run has one seed: `--hypothesis-seed=N` repeats the run. The header names it, and the end of a failed run too;
 a failing test prints the blob that repeats it alone. Under CI the seed is fixed: a red run stays red until mended.
@@ -11,6 +14,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 from pathlib import Path
 
 import pytest
@@ -31,6 +35,10 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],  # two cores shared with others are slow at times
 )
 settings.load_profile("rollout")
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # of each process that runs tests, before it starts any other
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

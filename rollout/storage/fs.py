@@ -288,7 +288,8 @@ class RealFileSystem:
             file.close()
 
     def mkdir(self, path: AnyPath) -> None:
-        os.mkdir(self._place(path), 0o700)
+        name = os.fspath(path)
+        os.mkdir(name if self._is_above_root(name) else self._place(name), 0o700)
 
     def sync_dir(self, path: AnyPath) -> None:
         if sys.platform != "win32":  # where NTFS journals names and a directory cannot be opened
@@ -325,6 +326,11 @@ class RealFileSystem:
     def status(self, path: AnyPath) -> Status:
         found = os.stat(path)
         return Status(found.st_size, found.st_mtime_ns, (found.st_dev, found.st_ino))
+
+    def _is_above_root(self, name: str) -> bool:
+        """Whether the root is to lie in that directory: without it there is no home, so it may be made."""
+        above = os.path.join(os.path.realpath(name), "")
+        return self._root is not None and self._root.startswith(above)
 
     def _place(self, path: AnyPath) -> str:
         """`path` as it is to be written; with a root, its directory resolved, and refused if that lies outside."""

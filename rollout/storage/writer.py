@@ -21,6 +21,7 @@ from types import TracebackType
 from rollout.errors import Closed, Conflict, NotFound, Poisoned, RecordError, RolloutError, WriteError
 from rollout.storage import recovery
 from rollout.storage.durability import Durability
+from rollout.storage.folders import make_folder
 from rollout.storage.fs import AnyPath, AppendFile, FileSystem
 from rollout.storage.holder import Holder
 
@@ -53,15 +54,14 @@ def make_dirs(fs: FileSystem, path: AnyPath, *, root: AnyPath | None = None) -> 
         to_sync.append(at)
         try:
             fs.names(at)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):  # if a file is in the way, `make_folder` says so
             missing.append(at)
         else:
             if top is None or not at.startswith(os.path.join(top, "")):
                 break
         at = os.path.dirname(at)
     for directory in reversed(missing):
-        with contextlib.suppress(FileExistsError):  # another process was as fast
-            fs.mkdir(directory)
+        make_folder(fs, directory)
     return to_sync
 
 

@@ -125,7 +125,7 @@ def test_a_file_that_is_there_is_not_created_and_one_that_is_not_is_not_opened()
         reopen(disk, "/x/y")
     with pytest.raises(NotARollout):
         reopen(disk, "/home/link")
-    with pytest.raises(NotFound):
+    with pytest.raises(WriteError, match=f"{PATH}: is no folder, and a folder is needed there"):
         create(disk, f"{PATH}/b")
     assert disk.tree() == {"/home": None, "/home/d": None, PATH: line(0), "/home/link": None}
 

@@ -182,7 +182,8 @@ def _terminal() -> Iterator[int]:
         restored.callback(os.close, woken)
         restored.callback(os.close, waker)
         for number, handler in ((signal.SIGWINCH, _pass_over), (signal.SIGTERM, _stop), (signal.SIGHUP, _stop)):
-            restored.callback(signal.signal, number, signal.signal(number, handler))
+            if signal.getsignal(number) is not signal.SIG_IGN:  # which whoever started this has asked for
+                restored.callback(signal.signal, number, signal.signal(number, handler))
         restored.callback(signal.set_wakeup_fd, signal.set_wakeup_fd(waker, warn_on_full_buffer=False))
         restored.callback(_leave, descriptor, before)
         tty.setraw(descriptor)
