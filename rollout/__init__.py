@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rollout.catalog.stats import Stats, StatsRow
     from rollout.catalog.status import IndexStatus
     from rollout.catalog.tree import Node
-    from rollout.core.history import History
+    from rollout.core.history import History, is_summary
     from rollout.core.labels import Label, check_session_id
     from rollout.core.records import Damage
     from rollout.core.settle import Baseline, Cleared, NeverSet
@@ -131,6 +131,7 @@ __all__ = [
     "context_updates",
     "diff",
     "explain",
+    "is_summary",
     "label",
     "list_sessions",
     "make_key",
@@ -156,7 +157,7 @@ _WRITTEN_IN = {  # the names above, as they are imported for a type checker
     "rollout.catalog.stats": "Stats StatsRow",
     "rollout.catalog.status": "IndexStatus",
     "rollout.catalog.tree": "Node",
-    "rollout.core.history": "History",
+    "rollout.core.history": "History is_summary",
     "rollout.core.labels": "Label check_session_id",
     "rollout.core.records": "Damage",
     "rollout.core.settle": "Baseline Cleared NeverSet",

@@ -161,7 +161,7 @@ def _changed(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) 
 
 
 def _taken(history: History, places: list[range]) -> History:
-    return History([history.entries[i] for place in places for i in place])
+    return History([history.entries[i] for place in places for i in place], history.summaries)
 
 
 def _marks(before: History, after: History) -> tuple[list[int | bytes], list[int | bytes]]:

@@ -219,9 +219,8 @@ class Playback:
         """The newest `count` items of the history that the model saw at a place, and whether that is all of it."""
         segments = self._judgements.up_to(place.segment, place.end)
         entries = recent_entries(segments, count + 1, self._limits)
-        if entries is None:
-            entries = list(Reconstruction(segments, limits=self._limits).run().history.entries)
-        return History(entries[-count:]), len(entries) <= count
+        history = Reconstruction(segments, limits=self._limits).run().history if entries is None else History(entries)
+        return history[-count:], len(history) <= count
 
     def steps(self, *, progress: Callable[[int, int], None] | None = None) -> Iterator[Step]:
         """The step of each line, oldest first, as of the end of the log, as `explain` has it. Reads all, twice."""

@@ -167,7 +167,7 @@ def _name(state: State, origin: Origin) -> str | None:
 
 def _last(state: State, who: str) -> dict[str, Any] | None:
     for i in range(len(state.history) - 1, -1, -1):
-        if speaker(state.history.raw(i)) == who:
+        if speaker(state.history, i) == who:
             return state.history[i]
     return None
 

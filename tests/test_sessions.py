@@ -11,6 +11,7 @@ import pytest
 import rollout
 from rollout import Store
 from rollout.catalog.sessions import CURRENT_VARIABLES, Transcript, list_sessions, read_session
+from rollout.core.transcript import FRAME
 from rollout.errors import Ambiguous, NotARollout, NotFound, UsageError
 from tests.builders import log, session_meta, user
 from tests.sessions import DAY, a_log, a_store, take_turn
@@ -64,7 +65,7 @@ def put(home: Path, thread: str, data: bytes, second: int = 59) -> Path:
 
 def test_sessions_are_listed_newest_first_and_read_by_id_prefix_position_and_path(given: Given) -> None:
     assert given.listed() == [3, 2, 1, 0]
-    wanted = "[user]\nquestion 2\n\n[assistant]\nanswer to question 2"
+    wanted = f"{FRAME}\n\n[user]\nquestion 2\n\n[assistant]\nanswer to question 2"
     for ref in (
         given.ids[2],
         given.ids[2].upper(),
@@ -217,12 +218,12 @@ def test_the_list_holds_as_many_as_the_limit_says_and_20_without_one(tmp_path: P
     assert len(list_sessions(home=tmp_path)) == 20
     assert len(list_sessions(100, home=tmp_path, current=f"{OTHER[:-3]}06d")) == 100
     assert list_sessions(1, home=tmp_path)[0].first_message == "q109"
-    assert read_session("-101", home=tmp_path).text == "[user]\nq9"
+    assert read_session("-101", home=tmp_path).text == f"{FRAME}\n\n[user]\nq9"
 
 
-@pytest.mark.parametrize("budget_bytes", [99, 0, -1, True, 1e4])
-def test_a_budget_is_100_bytes_or_more(budget_bytes: int, given: Given) -> None:
-    with pytest.raises(UsageError, match="give 100 or more"):
+@pytest.mark.parametrize("budget_bytes", [199, 0, -1, True, 1e4])
+def test_a_budget_is_200_bytes_or_more(budget_bytes: int, given: Given) -> None:
+    with pytest.raises(UsageError, match="give 200 or more"):
         given.read(-1, budget_bytes=budget_bytes)
 
 
@@ -232,14 +233,14 @@ def test_the_budget_holds_the_note_and_24000_bytes_without_one(given: Given) -> 
             take_turn(one, f"{n} " + "ä" * 300)
     found = given.read(one.id)
     assert 24_000 - 700 < found.bytes <= 24_000
-    assert found.text.startswith(f"[{found.left_out} older messages left out]\n\n[")
+    assert found.text.startswith(f"{FRAME}\n\n[{found.left_out} older messages left out]\n\n[")
     assert found.messages + found.left_out == 120
     assert found.session is not None
     assert found.session.messages == 120
     assert given.read(one.id, budget_bytes=10**6).messages == 120
-    small = given.read(one.id, budget_bytes=100)
+    small = given.read(one.id, budget_bytes=200)
     assert (small.cut, small.messages, small.left_out) == (True, 1, 119)
-    assert small.bytes <= 100
+    assert small.bytes <= 200
 
 
 def test_archived_sessions_and_those_of_subagents_are_not_listed_but_read_by_id(given: Given) -> None:
@@ -250,15 +251,15 @@ def test_archived_sessions_and_those_of_subagents_are_not_listed_but_read_by_id(
     put(given.home, OTHER, log(session_meta(OTHER, source=source), user("sub")))
     assert given.listed() == [2, 1, 0]
     assert given.read(-1).path == given.paths[2]
-    assert given.read(given.ids[3]).text.startswith("[user]\nquestion 3")
-    assert given.read(OTHER).text == "[user]\nsub"
+    assert given.read(given.ids[3]).text.startswith(f"{FRAME}\n\n[user]\nquestion 3")
+    assert given.read(OTHER).text == f"{FRAME}\n\n[user]\nsub"
 
 
 def test_a_fork_is_listed_and_shows_what_it_has_from_its_source(given: Given) -> None:
     with given.store.open(given.ids[0]) as one, one.fork() as fork:
         take_turn(fork, "on")
     assert [row.id for row in list_sessions(home=given.home)] == [fork.id, *given.ids[::-1]]
-    assert given.read(-1).text.split("\n")[1::3] == ["question 0", "answer to question 0", "on", "answer to on"]
+    assert given.read(-1).text.split("\n")[3::3] == ["question 0", "answer to question 0", "on", "answer to on"]
     assert given.read(-1, current=fork.id).path == given.paths[3]
 
 
@@ -277,13 +278,13 @@ def test_files_that_are_empty_foreign_or_broken_are_listed_with_their_trouble_an
     rows = list_sessions(home=given.home)
     assert len(rows) == 6
     assert all(row.trouble for row in rows[:2])
-    assert given.read(-2).text == "[no messages]"
+    assert given.read(-2).text == f"{FRAME}\n\n[no messages]"
     assert given.read(-3).path == given.paths[3]
 
 
 def test_a_store_lists_and_reads_the_sessions_of_its_home(given: Given) -> None:
     assert [row.id for row in given.store.list_sessions(1, current=given.ids[3])] == [given.ids[2]]
-    assert given.store.read_session(-1, current=given.ids[3], budget_bytes=100).path == given.paths[2]
+    assert given.store.read_session(-1, current=given.ids[3], budget_bytes=200).path == given.paths[2]
     assert rollout.list_sessions(1, home=given.home)[0].id == given.ids[3]
     assert rollout.read_session(-1, home=given.home).path == given.paths[3]
 

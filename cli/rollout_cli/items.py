@@ -6,10 +6,12 @@ Items are other people's data: any key may be missing or of any type, and none o
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 Item = Mapping[str, Any]
+SUMMARY = "summary"
+"""The label of what a compaction left of the history before it, as a message of role user."""
 
 STYLES = {"user": "bold green", "assistant": "bold", "call": "cyan", "output": "dim", "reasoning": "dim italic"}
 """Rich styles by label; no other label has one."""
@@ -26,11 +28,30 @@ class Described(NamedTuple):
         return STYLES.get(self.label, "")
 
 
-def describe(item: Item) -> Described:
-    """The item in words; one of unknown type is shown as its JSON."""
+def describe(item: Item, *, left_by: object = None) -> Described:
+    """The item in words; one of unknown type is shown as its JSON.
+
+    What a compaction left as its summary is told as that, not as the user's words; `left_by` is the message of the
+    compaction that the item comes from, if it is known.
+    """
     kind = _text(item.get("type")) or "item"
     known = _DESCRIPTIONS.get(kind)
-    return Described(kind, to_json(item)) if known is None else known(item)
+    told = Described(kind, to_json(item)) if known is None else known(item)
+    if told.label != "user":
+        return told
+    import rollout
+
+    is_summary = rollout.is_summary(item, left_by if isinstance(left_by, str) else None)
+    return told._replace(label=SUMMARY) if is_summary else told
+
+
+def describe_at(items: Sequence[Item], index: int) -> Described:
+    """The same of an item of a history, which knows what its compactions have left."""
+    import rollout
+
+    told = describe(items[index])
+    is_summary = isinstance(items, rollout.History) and items.is_summary(index)
+    return told._replace(label=SUMMARY) if is_summary else told
 
 
 def texts(content: object) -> str:

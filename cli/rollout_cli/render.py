@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rollout_cli.cells import NARROW_COLUMNS, Column, Table, fill
-from rollout_cli.items import describe, to_json
+from rollout_cli.items import describe_at, to_json
 from rollout_cli.terminal import Block, Line
 from rollout_cli.times import duration, local_time, seconds_between
 
@@ -75,7 +75,7 @@ def history(
     """`rollout history`: an item a line, oldest first; with `full`, its whole text below."""
     first = 0 if newest is None else max(len(items) - newest, 0)
     for i in range(first, len(items)):
-        item = describe(items[i])
+        item = describe_at(items, i)
         label = (f"{fill(preview(item.label, LABEL_CHARS), 10)} ", item.style)
         if full:
             yield (f"{i + 1:>5}  ", label)
@@ -261,7 +261,10 @@ def _last(items: rollout.History, label: str) -> str | None:
         item = items[i]
         if item.get("type") != "message" or item.get("role") != label:
             continue
-        text = describe(item).text.strip()
+        told = describe_at(items, i)
+        if told.label != label:  # a compaction's summary
+            continue
+        text = told.text.strip()
         if label != "user" or not (text.startswith("# AGENTS.md") or (text.startswith("<") and text.endswith(">"))):
             return text
         newest = text if newest is None else newest

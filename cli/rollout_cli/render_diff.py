@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from rollout_cli.cells import fill
-from rollout_cli.items import describe, to_json
+from rollout_cli.items import describe_at, to_json
 from rollout_cli.render import LABEL_CHARS, count, fate, preview, token_words
 from rollout_cli.terminal import Block, Line
 
@@ -61,7 +61,7 @@ def items(
         history, first = (diff.before.history, run.before) if run.change == "gone" else (diff.after.history, run.after)
         style = _STYLES[run.change]
         for i in range(first, first + run.count):
-            item = describe(history[i])
+            item = describe_at(history, i)
             label = f"{fill(preview(item.label, LABEL_CHARS), 10)} "
             row: Line = ((f"{_SIGNS[run.change]} ", f"bold {style}"), f"{i + 1:>5}  ", (label, style))
             why = next(whys, None) if run.change == "gone" else None

@@ -32,6 +32,8 @@ DEVELOPER_OPENINGS: tuple[str, ...] = (
     "<realtime_conversation>",
     "<personality_spec>",
 )
+SUMMARY_OPENING = "Another language model started to solve this problem and produced a summary of its thinking process."
+"""How the message begins, of role user, in which a compaction leaves its summary to the model."""
 _HOOK_OPENING, _HOOK_CLOSING = "<hook_prompt", "</hook_prompt>"
 _EDGE = 64  # longer than any opening or closing
 

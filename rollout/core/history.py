@@ -7,7 +7,7 @@ one that a compaction put into the history has none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, overload
 
 import msgspec
@@ -16,7 +16,7 @@ from msgspec import UNSET, Raw
 from rollout.core import labels
 from rollout.core import records as r
 from rollout.core.codec import decode_value, payload_of, split, text_of
-from rollout.core.context import is_contextual, texts_of
+from rollout.core.context import SUMMARY_OPENING, is_contextual, texts_of
 from rollout.core.truncation import cut_texts
 from rollout.limits import BYTES_PER_TOKEN, LEGACY_COMPACTION_USER_TOKENS
 
@@ -41,10 +41,12 @@ class History(Sequence[Item]):
     `raw(i)` gives the item's JSON as it was recorded. Equal to any sequence of equal items.
     """
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_entries", "summaries")
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
+    def __init__(self, entries: Sequence[Entry], summaries: Iterable[str] = ()) -> None:
         self._entries = entries
+        self.summaries = frozenset(summaries)
+        """The messages of the compactions that made this history."""
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -55,7 +57,7 @@ class History(Sequence[Item]):
     def __getitem__(self, index: slice) -> History: ...
     def __getitem__(self, index: int | slice) -> Item | History:
         if isinstance(index, slice):
-            return History(self._entries[index])
+            return History(self._entries[index], self.summaries)
         item: Item = decode_value(raw_item(self._entries[index]))
         return item
 
@@ -86,11 +88,38 @@ class History(Sequence[Item]):
     def labelled(self, session_id: str | None = None, tags: Mapping[str, str] | None = None) -> History:
         """The items whose label has this session_id and all these tags, as far as any are given. UsageError."""
         wanted = labels.label(session_id, tags)
-        return History([entry for i, entry in enumerate(self._entries) if self.label(i).fits(wanted)])
+        fitting = [entry for i, entry in enumerate(self._entries) if self.label(i).fits(wanted)]
+        return History(fitting, self.summaries)
+
+    def is_summary(self, index: int) -> bool:
+        """Whether an item of role user is what a compaction left of the history before it, and nobody's own words.
+
+        It begins as such summaries do, or it is the message of a compaction that made this history.
+        """
+        item = raw_item(self._entries[index])
+        head = msgspec.json.decode(item, type=r.Head)
+        return head.type == "message" and head.role == "user" and _are_summary(texts_of(item) or [], self.summaries)
 
     def raw(self, index: int) -> bytes:
         """The JSON of one item, byte for byte as it was recorded."""
         return bytes(raw_item(self._entries[index]))
+
+
+def is_summary(item: Mapping[str, Any], message: str | None = None) -> bool:
+    """Whether an item of role user is a compaction's summary, and nobody's own words.
+
+    It begins as such summaries do, or says the same as the `message` of the compaction that it comes from.
+    """
+    if item.get("type") != "message" or item.get("role") != "user":
+        return False
+    content = item.get("content")
+    parts = [{"text": content}] if isinstance(content, str) else content if isinstance(content, list) else []
+    texts = [part.get("text") for part in parts if isinstance(part, dict)]
+    return _are_summary([text for text in texts if isinstance(text, str)], (message,) if message else ())
+
+
+def _are_summary(texts: Sequence[str], summaries: Container[str]) -> bool:
+    return "\n".join(texts) in summaries or any(text[:4096].lstrip().startswith(SUMMARY_OPENING) for text in texts)
 
 
 def raw_item(entry: Entry) -> Raw:
@@ -127,9 +156,22 @@ class _AgentLine(msgspec.Struct):
     payload: r.Agent
 
 
-def replacement_entries(line: bytes) -> list[Entry]:
-    """The visible items of a compaction's replacement_history; malformed ones are left out."""
-    items = msgspec.json.decode(line, type=_CompactedLine).payload.replacement_history or []
+def open_compaction(line: bytes) -> r.Compacted:
+    """What a compaction says, its items undecoded."""
+    return msgspec.json.decode(line, type=_CompactedLine).payload
+
+
+def summary_of(compacted: r.Compacted) -> str:
+    """The text that a compaction leaves as a user's message (S3)."""
+    return text_of(compacted.message) or NO_SUMMARY
+
+
+def replacement_entries(line: bytes, compacted: r.Compacted | None = None) -> list[Entry]:
+    """The visible items of a compaction's replacement_history; malformed ones are left out.
+
+    `compacted` is the line, if it was opened already.
+    """
+    items = (compacted or open_compaction(line)).replacement_history or []
     kept = [item for item in items if _is_visible_item(item)]
     total = sum(len(memoryview(item)) for item in kept)
     # A raw item pins its whole line: let go of the line where most of it is something else.
@@ -192,7 +234,7 @@ def compact_as_of_old(entries: Sequence[Entry | None], line: bytes) -> list[Entr
         chosen.append(plain_user_message(texts))
         budget -= tokens
     chosen.reverse()
-    compacted = msgspec.json.decode(line, type=_CompactedLine).payload
+    compacted = open_compaction(line)
     has_expired = compacted.expired is not UNSET and bytes(compacted.expired) == b"true"
-    chosen.append(GONE if has_expired else plain_user_message([text_of(compacted.message) or NO_SUMMARY]))
+    chosen.append(GONE if has_expired else plain_user_message([summary_of(compacted)]))
     return chosen

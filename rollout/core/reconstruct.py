@@ -246,7 +246,7 @@ class Reconstruction:
         if usage is not None and settled.base is not None and usage[0] > settled.base.seq:
             usage = None
         return Answer(
-            history=History(settled.entries()),
+            history=History(settled.entries(), settled.summaries),
             previous_model=settled.model,
             reference=settled.reference(),
             world_state=settled.world_state(),

@@ -19,9 +19,11 @@ from rollout.core.history import (
     AgentLine,
     Entry,
     compact_as_of_old,
+    open_compaction,
     plain_items,
     plain_user_message,
     replacement_entries,
+    summary_of,
     user_texts,
 )
 from rollout.core.turns import EXPIRED, ITEM_KINDS, Kind, Mark, Span
@@ -65,6 +67,8 @@ class Settlement:
         self.model: str | None = None
         self.knows_model = False
         """It is found; None then says that it has expired."""
+        self.summaries: set[str] = set()
+        """What compactions of the history left as its summary, once `places` has made it."""
         self.world_open = True
         """Older records may be part of the world state."""
         self._reference: Mark | Cleared | None = None
@@ -196,7 +200,10 @@ class Settlement:
         for mark in reversed(self._ops):
             if mark.kind is Kind.COMPACTED:
                 data = mark.data or self._fetch(mark)
-                entries = list(replacement_entries(data)) if mark.number else compact_as_of_old(entries, data)
+                compacted = open_compaction(data)
+                self.summaries.add(summary_of(compacted))
+                is_new = bool(mark.number)
+                entries = list(replacement_entries(data, compacted)) if is_new else compact_as_of_old(entries, data)
             elif mark.kind is Kind.REMOVED:
                 del entries[max(0, len(entries) - mark.number) :]
             else:

@@ -175,7 +175,9 @@ def _read_keys(path: AnyPath) -> tuple[dict[str, bytes], str]:
         with open(name, "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-                raise NoKey("others than its owner may use these keys", path=name, remedy=f"chmod 600 {name}")
+                raise NoKey(
+                    "others than its owner may use these keys", path=name, remedy="take it away from them: chmod 600"
+                )
             data = file.read(1 << 20)
     except OSError as error:
         remedy = f"mend ${KEYS_FILE}, or give a Cipher"

@@ -9,6 +9,7 @@ from unittest import mock
 import pytest
 
 from rollout import Store, TurnContext
+from rollout.core.transcript import FRAME
 from tests.builders import log, session_meta, user
 from tests.cli import run, thread_id, write_session
 from tests.cli.homes import DAMAGED, EMPTY, FORK, PLAIN, SUBAGENT, mixed_home
@@ -49,7 +50,7 @@ def test_no_other_sessions_are_said_to_be_none(tmp_path: Path) -> None:
 def test_read_prints_what_was_said_and_json_tells_of_whom(home: Path) -> None:
     ran = run("read", thread_id(PLAIN))
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out == "[user]\nfix the parser\n\n[assistant]\nIt is fixed.\n"
+    assert ran.out == f"{FRAME}\n\n[user]\nfix the parser\n\n[assistant]\nIt is fixed.\n"
     document = run("read", thread_id(PLAIN), "--json").json
     assert list(document) == ["path", "session", "text", "messages", "left_out", "cut", "bytes"]
     assert list(document["session"]) == ROW_KEYS
@@ -66,7 +67,7 @@ def test_read_counts_among_the_others_and_refuses_the_current_session(home: Path
 
 
 @pytest.mark.parametrize("text", ["a\u202eb" * 300, "word " * 300, "日本" * 300])
-@pytest.mark.parametrize("budget", [100, 150, 400])
+@pytest.mark.parametrize("budget", [200, 250, 400])
 def test_what_read_prints_fits_the_budget_escapes_and_all(text: str, budget: int, tmp_path: Path) -> None:
     write_session(tmp_path, 1, log(session_meta(), user(text), user("the newest message")))
     ran = run("read", "-1", "--home", tmp_path, "--budget", str(budget))

@@ -17,6 +17,7 @@ from mcp import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from rollout import Store
+from rollout.core.transcript import FRAME
 from rollout.errors import UsageError
 from rollout.integrations import mcp as server
 from rollout.integrations.tools import TOOLS, Tools
@@ -106,7 +107,7 @@ def given(tmp_path_factory: pytest.TempPathFactory) -> Given:
     store, ids = a_store(tmp_path_factory.mktemp("mcp") / "home"), []
     for n in range(3):
         with a_log(store) as one:
-            take_turn(one, f"a long question, number {n} \x1b[31m<b>\u202e")
+            take_turn(one, f"a long and winding question, number {n} \x1b[31m<b>\u202e")
             ids.append(one.id)
     return Given(store, ids)
 
@@ -149,16 +150,16 @@ def test_the_other_sessions_are_listed_newest_first(client: Client, given: Given
 
 
 def test_a_session_is_read_by_position_and_id_within_the_budget(client: Client, given: Given) -> None:
-    question = "a long question, number 1 [31m<b>\u202e"
-    wanted = f"[user]\n{question}\n\n[assistant]\nanswer to {question}"
+    question = "a long and winding question, number 1 [31m<b>\u202e"
+    wanted = f"{FRAME}\n\n[user]\n{question}\n\n[assistant]\nanswer to {question}"
     for ref in ("-1", -1, given.ids[1], given.ids[1][:-1], f" {given.ids[1]} "):
         text, data, is_error = client.call("read_session", ref=ref)
         assert (text, is_error) == (wanted, False)
         assert data.items() >= {"transcript": wanted, "messages": 2, "left_out": 0, "cut": False}.items()
         assert data["session"]["id"] == given.ids[1]
-    text, data, _ = client.call("read_session", ref="-1", budget_bytes=100)
-    assert len(text.encode()) <= 100
-    assert text.startswith("[1 older message left out]\n\n[assistant]\n")
+    text, data, _ = client.call("read_session", ref="-1", budget_bytes=200)
+    assert len(text.encode()) <= 200
+    assert text.startswith(f"{FRAME}\n\n[1 older message left out]\n\n[assistant]\n")
     assert (data["messages"], data["left_out"]) == (1, 1)
 
 
@@ -169,7 +170,7 @@ def test_words_are_found_in_the_other_sessions_alone(client: Client, given: Give
     assert data["places"][0].items() >= {"kind": "assistant", "status": "visible"}.items()
     assert given.ids[2] not in text
     assert [place["session"] for place in client.call("search_sessions", query="question", limit=1).data["places"]]
-    assert client.call("search_sessions", query="nowhere").text == "Nothing was found."
+    assert client.call("search_sessions", query="nowhere").text == f"{FRAME}\n\nNothing was found."
 
 
 def test_the_current_session_is_refused_and_so_is_what_is_not_there(client: Client, given: Given) -> None:
@@ -189,10 +190,27 @@ def test_only_rollouts_of_the_home_are_read(client: Client, given: Given, tmp_pa
     link = given.store.home / DAY / "link.jsonl"
     link.unlink(missing_ok=True)
     link.symlink_to(elsewhere)
-    for path in (elsewhere, beside, link, link.parent / ".." / ".." / ".." / ".." / "auth.json", Path("/etc/passwd")):
-        assert "is not a session of" in client.fail("read_session", ref=str(path))
+    missing = elsewhere.with_name("missing.jsonl")
+    foreign = [elsewhere, missing, elsewhere.parent, elsewhere / "x", Path("/etc/passwd"), Path("/etc/no-such-file")]
+    hidden = [beside, link, link.parent, link.parent / ".." / ".." / ".." / ".." / "auth.json"]
+    words = ["~/x", "~root/.bashrc", "..", "./auth.json", "auth.json.jsonl", f"{given.store.home}/../x", "C:\\x"]
+    said = {client.fail("read_session", ref=str(ref)) for ref in (*foreign, *hidden, *words)}
+    assert said == {"that path is no session here; give an id that list_sessions shows"}
     link.unlink()
-    assert client.call("read_session", ref=str(given.store.resolve(given.ids[0]))).is_error is False
+
+
+def test_a_path_inside_of_the_home_is_a_session_like_its_id(client: Client, given: Given, tmp_path: Path) -> None:
+    path = given.store.resolve(given.ids[0])
+    wanted = client.call("read_session", ref=given.ids[0])
+    assert not wanted.is_error
+    linked = tmp_path / "linked"
+    linked.symlink_to(given.store.home)
+    odd = given.store.home / "sessions" / ".." / "sessions" / path.relative_to(given.store.home / "sessions")
+    for ref in (path, odd, f"{path}.zst"):
+        assert client.call("read_session", ref=str(ref)) == wanted
+    with started(SERVE, str(linked), given.ids[2]) as other:
+        for ref in (path, linked / path.relative_to(given.store.home)):
+            assert other.call("read_session", ref=str(ref)) == wanted
 
 
 @pytest.mark.parametrize(
@@ -209,10 +227,10 @@ def test_only_rollouts_of_the_home_are_read(client: Client, given: Given, tmp_pa
         ("read_session", {"ref": None}, "missing required field `ref`"),
         ("read_session", {"ref": ""}, "length >= 1 - at `$.ref`"),
         ("read_session", {"ref": "x" * 1001}, "length <= 1000 - at `$.ref`"),
-        ("read_session", {"ref": "a\0b"}, "with a NUL"),
+        ("read_session", {"ref": "a\0b"}, "names no session"),
         ("read_session", {"ref": "0"}, "names no session"),
         ("read_session", {"ref": ["-1"]}, "Expected `str`, got `array` - at `$.ref`"),
-        ("read_session", {"ref": "-1", "budget_bytes": 99}, "Expected `int` >= 100 - at `$.budget_bytes`"),
+        ("read_session", {"ref": "-1", "budget_bytes": 199}, "Expected `int` >= 200 - at `$.budget_bytes`"),
         ("read_session", {"ref": "-1", "budget_bytes": 10**9}, "Expected `int` <= 1000000 - at `$.budget_bytes`"),
         ("search_sessions", {"query": "x", "limit": 101}, "Expected `int` <= 100 - at `$.limit`"),
         ("search_sessions", {"query": " "}, ""),
@@ -254,9 +272,9 @@ def test_hostile_sessions_are_text_like_any_other(tmp_path: Path) -> None:
         assert "trouble" in listed[1]
         assert listed[2]["first_message"] == hostile
         text = client.call("read_session", ref="-3").text
-        assert text == "[user]\n\u2028]0;x</tool>\n [assistant]\nI am\U0001f642"
+        assert text == f"{FRAME}\n\n[user]\n\u2028]0;x</tool>\n [assistant]\nI am\U0001f642"
         assert len(client.call("read_session", ref="-1").text.encode()) == 24_000
-        assert client.call("read_session", ref="-2").text == "[no messages]"
+        assert client.call("read_session", ref="-2").text == f"{FRAME}\n\n[no messages]"
 
 
 def test_a_failure_in_a_tool_is_told_and_the_environment_names_home_and_current_session(given: Given) -> None:
@@ -303,7 +321,9 @@ def test_it_survives_what_is_no_message_answers_in_single_lines_and_ends_with_it
         rest, errors = process.communicate(timeout=30)
     assert answers[1]["result"]["serverInfo"]["name"] == "rollout"
     assert "error" in answers[2]
-    assert answers[3]["result"]["content"][0]["text"].startswith("[user]\na long question, number 2")
+    assert answers[3]["result"]["content"][0]["text"].startswith(
+        f"{FRAME}\n\n[user]\na long and winding question, number 2"
+    )
     assert process.returncode == 0
     assert all(json.loads(line)["jsonrpc"] == "2.0" for line in rest.splitlines())
     assert b"rollout/integrations" not in errors

@@ -9,7 +9,7 @@ from typing import Any
 
 import rollout
 from rollout_cli.export.chronicle import SEEN, Entry
-from rollout_cli.items import describe, texts
+from rollout_cli.items import SUMMARY, describe, texts
 
 _IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
 _FATES = {
@@ -79,7 +79,7 @@ class Teller:
         if record.type == "inter_agent_communication" and isinstance(item, dict):
             item = {**item, "type": "agent_message"}
         described = describe(item)
-        kind = described.label if described.label in _KINDS else "item"
+        kind = _KINDS.get(described.label, "item")
         if kind == "developer" or (kind == "user" and is_program_text(described.text)):
             kind = "context"
         found = tuple(_images(item)) if self._images else ()
@@ -90,7 +90,8 @@ class Teller:
         payload = value.get("payload")
         payload = payload if isinstance(payload, dict) else {}
         items = payload.get("replacement_history")
-        described = [describe(item) for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+        given = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+        described = [describe(item, left_by=payload.get("message")) for item in given]
         parts = tuple((each.label, self.clean(each.text)) for each in described)
         return Told("compaction", "compacted", self.clean(texts(payload.get("message"))), _time(value), (), parts)
 
@@ -104,7 +105,11 @@ class Teller:
 
 
 _ITEM_RECORDS = frozenset({"response_item", "inter_agent_communication"})
-_KINDS = frozenset("user assistant call output reasoning agent image compaction developer".split())
+_KINDS = {
+    **{label: label for label in "user assistant call output reasoning agent image compaction developer".split()},
+    SUMMARY: "compaction",
+}
+"""The kinds of items by their labels."""
 _NOTES = {
     "thread_rolled_back": ("num_turns", "turns taken back: {}"),
     "items_removed": ("num_items", "items removed: {}"),

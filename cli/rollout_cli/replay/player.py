@@ -279,10 +279,10 @@ class Player:
             self.sheet = self._seen(self.scene.step.place, _SEEN_ITEMS)
 
     def _seen(self, place: rollout.Place, count: int) -> Sheet:
-        from rollout_cli.items import describe
+        from rollout_cli.items import describe_at
 
         items, is_all = self.playback.seen(place, count)
-        told = [describe(item) for item in items]
+        told = [describe_at(items, i) for i in range(len(items))]
         title = f"what the model saw: {'all' if is_all else 'the newest'} {len(told):,} items"
         more = None if is_all else lambda: self._seen(place, 4 * count)
         return Sheet(title, [(each.label, each.text, each.style) for each in told], at_end=True, more=more)

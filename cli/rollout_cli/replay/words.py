@@ -83,7 +83,7 @@ def _compaction(facts: Mapping[str, Any]) -> str:
         return f"the user's messages and a summary for what came before:\n{said}".rstrip(":\n")
     lines = [f"{_count(len(items), 'item')} for what came before:", *([said] if said else [])]
     for item in items:
-        each = describe(item) if isinstance(item, Mapping) else Described("damaged", to_json(item))
+        each = describe(item, left_by=message) if isinstance(item, Mapping) else Described("damaged", to_json(item))
         lines.append(f"{each.label}: {each.text}")
     return "\n".join(lines)
 
