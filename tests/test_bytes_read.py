@@ -12,7 +12,7 @@ import rollout
 from rollout import Store
 from rollout.core.lines import BytesSource, Covered
 from rollout.storage.fs import REAL
-from rollout.storage.source import FileSource
+from rollout.storage.plain import FileSource
 from tests import builders as b
 from tests.cli import run
 

@@ -18,7 +18,7 @@ from rollout.storage.decrypting import DecryptingSource, is_encrypted
 from rollout.storage.durability import Durability
 from rollout.storage.encrypted import Scribe
 from rollout.storage.fs import AnyPath, AppendFile, FileSystem
-from rollout.storage.source import FileSource
+from rollout.storage.plain import FileSource
 from rollout.storage.writer import Writer, closing_on_error, explained, make_dirs, remove_rekeyed
 
 _CHUNK_BYTES = 8 * KIB

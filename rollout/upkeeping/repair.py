@@ -27,9 +27,10 @@ from rollout.storage import home as homes
 from rollout.storage import recovery
 from rollout.storage.fs import REAL, AppendFile, FileSystem
 from rollout.storage.origin import AnySource, Origin, find, locate_to_change
+from rollout.storage.plain import FileSource
 from rollout.storage.references import Users
 from rollout.storage.sealed import MAGIC
-from rollout.storage.source import FileSource, holds_record
+from rollout.storage.source import holds_record
 from rollout.upkeeping.mending import NULS, Mending, Moved, RepairStep
 from rollout.upkeeping.rewriting import (
     Through,

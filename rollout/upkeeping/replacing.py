@@ -21,8 +21,8 @@ from rollout.limits import MIB
 from rollout.state import Turn, read_turns
 from rollout.storage.fs import AppendFile, FileSystem
 from rollout.storage.origin import Origin
+from rollout.storage.plain import FileSource
 from rollout.storage.references import Users, told
-from rollout.storage.source import FileSource
 from rollout.upkeeping import repair
 from rollout.upkeeping.rewriting import Describe, Through, differences, fingerprint, refuse_changed, replace
 

@@ -35,9 +35,10 @@ from rollout.storage.decrypting import DecryptingSource
 from rollout.storage.ending import ordinal_of, records_in
 from rollout.storage.fs import AppendFile, FileSystem
 from rollout.storage.origin import Origin
+from rollout.storage.plain import FileSource
 from rollout.storage.references import Users
 from rollout.storage.sealed import BadFrame, Frames
-from rollout.storage.source import FileSource, open_path
+from rollout.storage.source import open_path
 from rollout.upkeeping import copies, rekeying
 from rollout.upkeeping.copies import Copied
 from rollout.upkeeping.files import Places, Progress, choose, disk_bytes, one_by_one

@@ -34,8 +34,9 @@ from rollout.ports import Ports
 from rollout.storage import sealing
 from rollout.storage.encrypted import ordinal_of
 from rollout.storage.keyed import has_keys
+from rollout.storage.plain import FileSource
 from rollout.storage.shared import SharedWriter
-from rollout.storage.source import FileSource, Lineage, holds_record, open_path, visible_end
+from rollout.storage.source import Lineage, holds_record, open_path, visible_end
 from rollout.storage.writer import holder
 
 T = TypeVar("T")
