@@ -176,7 +176,7 @@ class Keeper:
                 meta = forks.meta_of(lineage.opened[0])
                 if meta is None or "history_base" not in meta.payload:
                     return path
-                payload = {k: v for k, v in meta.payload.items() if k not in ("history_base", "history_mode")}
+                payload = {k: v for k, v in meta.payload.items() if k != "history_base"}
                 keys = {key: value for key, value in meta.line.items() if key != "ordinal"}
                 head = encoding.encode({**keys, "payload": payload}) + b"\n"
                 segments = forks.whole(lineage)

@@ -8,6 +8,7 @@ source and costs the same whatever the size of that, or (`copy`) stands alone.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -16,7 +17,8 @@ from typing import Any
 from msgspec import Raw
 
 from rollout import encoding, labelling
-from rollout.core import labels
+from rollout.core import codec, labels
+from rollout.core.item_events import PAGINATED, ItemEvents
 from rollout.core.labels import UNLABELLED, Label
 from rollout.core.reconstruct import Reconstruction
 from rollout.encoding import AnyItem, Part
@@ -42,7 +44,7 @@ from rollout.storage.source import open_path
 from rollout.storage.writer import Writer, holder, make_dirs
 from rollout.turn import OpenTurn, Tags, compacted
 
-_PAGINATED = Raw(b'"paginated"')
+_PAGINATED = Raw(encoding.encode(PAGINATED))
 _OWN_KEYS = frozenset(
     {
         *("id", "session_id", "forked_from_id", "forked_from_ordinal_exclusive"),
@@ -314,10 +316,8 @@ class Rollout:
         finally:
             opened.close()
         theirs = {} if found is None else {k: v for k, v in found.payload.items() if k not in _OWN_KEYS}
-        more = {}
-        if base is None:
-            theirs.pop("history_mode", None)
-        else:
+        more: dict[str, Any] = {}
+        if base is not None:
             if theirs.get("history_mode") != _PAGINATED and cipher_of(self._ports.fs) is None:
                 base.pop("end_ordinal_exclusive", None)
             more["history_base"] = base
@@ -353,8 +353,16 @@ def create_log(
         line = Scribe(cipher, thread, ordinal).head(encoding.line(meta, created, ordinal, label.envelope))
     by, when = holder(ports.timestamp()), Durability.NONE if in_passing else durability
     writer = Writer.create(ports.fs, path, [line], held_by=by, durability=when, root=ports.home)
+    turn_id = None if left_open is None else left_open.turn_id
     recorder = Recorder(writer, ports, thread, durability, Ending(left_open, ordinal), label, cipher)
+    recorder.item_events = _item_events(ports, thread, codec.decode_value(meta.payload), turn_id)
     return Rollout(path, thread, ports, durability, recorder, label)
+
+
+def _item_events(ports: Ports, thread: str, session: Mapping[str, Any], turn_id: str | None) -> ItemEvents | None:
+    """What adds the events that a paginated log has for each item; None for a legacy one."""
+    is_paginated = session.get("history_mode") == PAGINATED
+    return ItemEvents(thread, session.get("cwd"), turn_id, ports.new_id) if is_paginated else None
 
 
 def open_log(
@@ -375,8 +383,10 @@ def open_log(
             cipher = cipher_for([source])
             ending = ending_of(lineage)
             if isinstance(source, DecryptingSource):
-                ending = Ending(ending.left_open, source.last_number(ending.ordinal))
+                ending = dataclasses.replace(ending, ordinal=source.last_number(ending.ordinal))
+            session = lineage.opened[0].session or {}
         recorder = Recorder(writer, ports, thread, durability, ending, label, cipher)
+        recorder.item_events = _item_events(ports, thread, session, ending.turn_id)
         if closes_turn and recorder.left_open is not None:
             with recorder.lock:
                 recorder.write([], UNLABELLED)

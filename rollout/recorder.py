@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 from rollout import encoding, labelling
+from rollout.core.item_events import ItemEvents
 from rollout.core.labels import UNLABELLED, Label
 from rollout.encoding import Part
 from rollout.errors import UsageError
@@ -54,6 +55,8 @@ class Recorder:
         self.open_turn: object | None = None
         self.left_open = ending.left_open
         self.ordinal = ending.ordinal
+        self.item_events: ItemEvents | None = None
+        """Of a paginated log."""
         # The writer itself would sync under our lock: records are synced by `acknowledge` alone.
         writer.durability = Durability.TURN if self._syncs_records else durability
 
@@ -70,6 +73,8 @@ class Recorder:
                 raise
             expected_end = None
         now, ordinal, keys = self._clock(), self.ordinal, label.envelope
+        if self.item_events is not None:
+            parts = [Part(*record) for record in self.item_events.add_to(parts, round(now * 1000))]
         if ordinal is None:
             lines = [encoding.line(part, now, None, keys) for part in parts]
         else:

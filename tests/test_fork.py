@@ -222,7 +222,7 @@ def test_a_log_of_ordinals_is_forked_at_one_and_goes_on_counting(tmp_path: Path)
             assert lines_of(child.path)[0]["payload"]["history_base"]["end_ordinal_exclusive"] == 21
         with log.fork(copy=True) as child:
             assert list(child.resume_state().history) == list(whole.history)
-            assert "history_mode" not in lines_of(child.path)[0]["payload"]
+            assert lines_of(child.path)[0]["payload"]["history_mode"] == "paginated"  # its lines are of that kind
         with pytest.raises(NotFound, match="no line has ordinal"):
             log.fork(at=Ordinal(10_000))
 

@@ -32,10 +32,11 @@ class LeftOpen:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ending:
-    """`ordinal` is that of the newest record, None if it has none."""
+    """`ordinal` is that of the newest record, None if it has none; `turn_id` that of the newest turn, if it is told."""
 
     left_open: LeftOpen | None = None
     ordinal: int | None = None
+    turn_id: str | None = None
 
 
 class _Ordinal(msgspec.Struct, frozen=True):
@@ -58,14 +59,14 @@ def ending_of(segments: Iterable[Segment], limits: Limits = DEFAULT) -> Ending:
             ordinal, is_newest = ordinal_of(data), False
         kind = event_kind(envelope)
         if kind in COMPLETED:
-            break
+            return Ending(None, ordinal, turn_id_of(data))
         if kind == ABORTED:
             aborts.append(turn_id_of(data))
         elif kind in STARTED:
             turn_id = turn_id_of(data)
             if any(turn_id is None or other is None or other == turn_id for other in aborts):
-                break
-            return Ending(LeftOpen(turn_id, label_of(data)), ordinal)
+                return Ending(None, ordinal, turn_id)
+            return Ending(LeftOpen(turn_id, label_of(data)), ordinal, turn_id)
     return Ending(None, ordinal)
 
 

@@ -30,4 +30,4 @@ def test_the_lines_that_are_passed_over_tell_nothing(data: bytes) -> None:
 @pytest.mark.parametrize("name", [b"task_started", b"task\\u005fstarted", b"\\u0074urn_started"])
 def test_an_event_is_known_however_its_name_is_spelled(name: bytes) -> None:
     started = b.started("t1").replace(b"task_started", name)
-    assert end_of(b.log(b.session_meta(), started, b.assistant("a"))) == Ending(LeftOpen("t1"))
+    assert end_of(b.log(b.session_meta(), started, b.assistant("a"))) == Ending(LeftOpen("t1"), turn_id="t1")
