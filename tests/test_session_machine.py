@@ -8,10 +8,12 @@ from typing import Any
 from hypothesis import settings
 
 from rollout.testing.crashes import Tree
+from rollout.testing.disk import SimulatedDisk
 from rollout.testing.live import Seen
 from rollout.testing.machine import SessionMachine
-from rollout.testing.witness import Witness
+from rollout.testing.witness import START, Witness
 from tests import reference
+from tests.paginated import PaginatedTrial
 
 
 def visible(data: bytes) -> bytes:
@@ -67,5 +69,28 @@ class Sessions(SessionMachine):
         assert len(set(witness.live.turn_ids)) == len(witness.live.turn_ids)
 
 
+class PaginatedSessions(Sessions):
+    """The same with logs in which each item that turns show has an event beside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.trial = PaginatedTrial(SimulatedDisk(START), self._ack)
+
+    def verify(self, witness: Witness) -> None:
+        super().verify(witness)
+        records = [json.loads(line) for line in self._lines(witness)]
+        ordinals = [record["ordinal"] for record in records if "ordinal" in record]
+        assert ordinals == list(range(len(ordinals))) or ordinals == list(
+            range(ordinals[0], ordinals[0] + len(ordinals))
+        )
+
+    def _lines(self, witness: Witness) -> list[bytes]:
+        data = visible(witness.trial.disk.tree()[str(witness.path)] or b"")
+        return [line.strip(b"\0") for line in data.splitlines() if is_json(line.strip(b"\0"))]
+
+
 TestSessions = Sessions.TestCase
 TestSessions.settings = settings(max_examples=20, stateful_step_count=40)
+
+TestPaginatedSessions = PaginatedSessions.TestCase
+TestPaginatedSessions.settings = settings(max_examples=10, stateful_step_count=30)

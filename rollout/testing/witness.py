@@ -64,6 +64,7 @@ class Trial:
 
     def __init__(self, disk: SimulatedDisk, ack: Ack = lambda _: None, *, since: int = 0) -> None:
         self.disk, self.ack = disk, ack
+        self.make_witness: type[Witness] = Witness
         self.witnesses: list[Witness] = []
         self._ticks = itertools.count(since)
         self.store = self.new_store()
@@ -89,7 +90,7 @@ class Trial:
         self, log: Rollout, born: Moment, before: Mapping[tuple[str, bool], Live] | None = None, *, is_durable: bool
     ) -> Witness:
         """A witness for a log that was just made."""
-        witness = Witness(self, len(self.witnesses), log, born, before or {})
+        witness = self.make_witness(self, len(self.witnesses), log, born, before or {})
         self.witnesses.append(witness)
         if is_durable:
             witness.acknowledge()
@@ -106,7 +107,7 @@ class Trial:
 
         AssertionError if anything acknowledged is missing, or anything else than what was written is there.
         """
-        trial = Trial(disk, ack, since=next(self._ticks) + 1000)
+        trial = type(self)(disk, ack, since=next(self._ticks) + 1000)
         tree = disk.tree()
         for witness in self.witnesses:
             data = tree.get(str(witness.path))
@@ -313,7 +314,7 @@ class Witness:
 
     def at(self, trial: Trial, number: int, moment: Moment) -> Witness:
         """This witness in another trial, its log closed, at one of its moments."""
-        other = Witness(trial, number, self.log, self.moments[0], self.before)
+        other = type(self)(trial, number, self.log, self.moments[0], self.before)
         other.moments = self.moments[: self.moments.index(moment) + 1]
         other.lose_log()
         return other
