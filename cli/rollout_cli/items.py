@@ -54,6 +54,11 @@ def describe_at(items: Sequence[Item], index: int) -> Described:
     return told._replace(label=SUMMARY) if is_summary else told
 
 
+def is_known(item: Item) -> bool:
+    """Whether `describe` tells it in words, not as its JSON."""
+    return item.get("type") in _DESCRIPTIONS
+
+
 def texts(content: object) -> str:
     """The texts of a message's content or of a tool's output, images and files named in brackets."""
     if isinstance(content, str):

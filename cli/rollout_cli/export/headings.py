@@ -28,10 +28,14 @@ _EVENTS = frozenset({"user_message", "entered_review_mode", "context_compacted"}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Heading:
-    """A turn in one line: `ours`, words of this program, then `theirs`, recorded ones without secrets; one can lack."""
+    """A turn in one line: `ours`, words of this program, then `theirs`, recorded ones without secrets; one can lack.
+
+    `model` is what it ran with, without secrets, too.
+    """
 
     ours: str
     theirs: str
+    model: str = ""
 
 
 def name_turns(chronicle: Chronicle, teller: Teller) -> dict[int, Heading]:
@@ -46,7 +50,11 @@ def name_turns(chronicle: Chronicle, teller: Teller) -> dict[int, Heading]:
         for section, records in sections:
             ours, theirs = _find(section, itertools.islice(records, _MOST_RECORDS))
             found[section.number] = Heading(ours, shorten(teller.peek(theirs)))
-    return found
+    models = {section.number: section.turn.model for section in chronicle.sections if section.turn is not None}
+    return {
+        number: dataclasses.replace(heading, model=teller.peek(models.get(number) or ""))
+        for number, heading in found.items()
+    }
 
 
 def shorten(text: str) -> str:

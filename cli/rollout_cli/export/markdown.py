@@ -28,7 +28,7 @@ def to_markdown(
     is_empty = True
     for section, entries in chronicle.read(teller.tells):
         if section.turn is not None:
-            yield f"\n## {_title(section, section.turn, headings[section.number].ours)}\n"
+            yield f"\n## {_title(section, section.turn, headings[section.number].ours, teller)}\n"
             is_empty = False
         for entry in entries:
             told = teller.tell(entry)
@@ -38,9 +38,9 @@ def to_markdown(
     yield "\nNothing was said in this session.\n" if is_empty else ""
 
 
-def _title(section: Section, turn: rollout.Turn, ours: str) -> str:
+def _title(section: Section, turn: rollout.Turn, ours: str, teller: Teller) -> str:
     """The heading of a turn, struck through if it does not stand and only then; in our words what it is, if need be."""
-    words = [turn.status, turn.model or "", local_time(turn.started)]
+    words = [turn.status, teller.peek(turn.model or ""), local_time(turn.started)]
     if section.fate == "emptied":
         words.append("all its items taken back")
     said = f"Turn {section.number}{ours and ': '}{ours} ({', '.join(inline(word) for word in words if word)})"

@@ -223,7 +223,7 @@ def _open_turn(section: Section, name: str, heading: Heading) -> str:
     assert turn is not None
     kind = f" {section.fate}" if section.fate else ""
     is_open = " open" if turn.stands else ""
-    facts = ", ".join(word for word in (turn.status, turn.model or "", local_time(turn.started)) if word)
+    facts = ", ".join(word for word in (turn.status, heading.model, local_time(turn.started)) if word)
     shown = _strike(f"{section.number}. {_told(heading)}", section)
     return (
         f'<details class="turn{kind}" id="{name}"{is_open}><summary><h2>{shown}</h2> '

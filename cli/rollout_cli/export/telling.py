@@ -9,9 +9,11 @@ from typing import Any
 
 import rollout
 from rollout_cli.export.chronicle import SEEN, Entry
-from rollout_cli.items import SUMMARY, describe, texts
+from rollout_cli.items import SUMMARY, describe, is_known, texts
 
 _IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
+_TIME = re.compile(r"[\d:.TZ+-]{1,40}")
+_UNTOLD = frozenset({"id", "call_id", "turn_id", "internal_chat_message_metadata_passthrough"})
 _FATES = {
     "replaced": "replaced by line",
     "rolled_back": "taken back by line",
@@ -38,7 +40,11 @@ class Told:
 
 
 class Teller:
-    """Tells records, their secrets masked by the redactor (None: as they are)."""
+    """Tells records, their secrets masked by the redactor (None: as they are).
+
+    A record is masked as a value, as the forms for programs mask it, before any words are made of it: what is masked
+    does not depend on the form.
+    """
 
     def __init__(self, redactor: rollout.Redactor | None, *, images: bool = False) -> None:
         self._redactor, self._images = redactor, images
@@ -54,16 +60,29 @@ class Teller:
         """None for what tells nothing that is not told elsewhere."""
         record = entry.record
         if entry.explained.status == "damaged":
-            return Told("note", "damaged", f"damaged: {entry.explained.reason}", None)
+            return Told("note", "damaged", f"damaged: {self.clean(str(entry.explained.reason))}", None)
         if record is None or record.is_damaged:
             return None
         if record.type == "compacted":
-            return self._compaction(record)
+            return self._compaction(self._value(record))
         if entry.explained.status in SEEN and record.type in _ITEM_RECORDS:
-            return self._item(record)
+            return self._item(record.type, self._value(record))
         if record.type == "event_msg" and record.kind in _NOTES:
-            return self._note(record)
+            return self._note(str(record.kind), self._value(record))
         return None
+
+    def _value(self, record: rollout.Record) -> Any:
+        """The record without secrets, and without names that nobody is told: each is new, and costs a look."""
+        value = record.value
+        if self._redactor is None:
+            return value
+        inner = value.get("payload", value)
+        if isinstance(inner, dict) and is_known(inner):
+            inner = {key: found for key, found in inner.items() if key not in _UNTOLD}
+        inner = self._redactor.value(inner)
+        time = value.get("timestamp")
+        plain = time if isinstance(time, str) and _TIME.fullmatch(time) else self._redactor.value(time)
+        return {"timestamp": plain, "payload": inner} if "payload" in value else {**inner, "timestamp": plain}
 
     def clean(self, text: str) -> str:
         """The text without secrets."""
@@ -73,35 +92,33 @@ class Teller:
         """The same of a text that is told a second time: not counted again."""
         return text if self._redactor is None else rollout.Redactor().text(text)
 
-    def _item(self, record: rollout.Record) -> Told:
-        value = record.value
+    def _item(self, type: str, value: Any) -> Told:
         item: Any = value.get("payload", value)
-        if record.type == "inter_agent_communication" and isinstance(item, dict):
+        if type == "inter_agent_communication" and isinstance(item, dict):
             item = {**item, "type": "agent_message"}
         described = describe(item)
         kind = _KINDS.get(described.label, "item")
         if kind == "developer" or (kind == "user" and is_program_text(described.text)):
             kind = "context"
         found = tuple(_images(item)) if self._images else ()
-        return Told(kind, described.label, self.clean(described.text), _time(value), found)
+        return Told(kind, described.label, described.text, _time(value), found)
 
-    def _compaction(self, record: rollout.Record) -> Told:
-        value = record.value
+    @staticmethod
+    def _compaction(value: Any) -> Told:
         payload = value.get("payload")
         payload = payload if isinstance(payload, dict) else {}
         items = payload.get("replacement_history")
         given = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
         described = [describe(item, left_by=payload.get("message")) for item in given]
-        parts = tuple((each.label, self.clean(each.text)) for each in described)
-        return Told("compaction", "compacted", self.clean(texts(payload.get("message"))), _time(value), (), parts)
+        parts = tuple((each.label, each.text) for each in described)
+        return Told("compaction", "compacted", texts(payload.get("message")), _time(value), (), parts)
 
-    def _note(self, record: rollout.Record) -> Told | None:
-        value = record.value
-        payload = value["payload"]
-        key, words = _NOTES[str(record.kind)]
-        found = payload.get(key)
-        shown = "" if found is None else self.clean(found if isinstance(found, str) else texts(found))
-        return Told("note", str(record.kind), words.format(shown), _time(value))
+    @staticmethod
+    def _note(kind: str, value: Any) -> Told | None:
+        key, words = _NOTES[kind]
+        found = value["payload"].get(key)
+        shown = "" if found is None else found if isinstance(found, str) else texts(found)
+        return Told("note", kind, words.format(shown), _time(value))
 
 
 _ITEM_RECORDS = frozenset({"response_item", "inter_agent_communication"})

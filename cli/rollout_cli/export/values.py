@@ -24,13 +24,13 @@ def to_json(chronicle: Chronicle, redactor: Redact) -> Iterator[bytes]:
 
     The first of the turns is null in all its own keys if something stands before the first turn.
     """
-    head = {"thread_id": chronicle.thread_id, "session": _clean(chronicle.session, redactor)}
+    head = _clean({"thread_id": chronicle.thread_id, "session": chronicle.session}, redactor)
     yield _encode(head)[:-1] + b',"turns":['
     for at, (section, entries) in enumerate(chronicle.read()):
         turn = section.turn
         keys = ("id", "status", "stands", "started", "ended", "model")
         told = {key: None if turn is None else getattr(turn, key) for key in keys}
-        yield (b"," if at else b"") + _encode(told)[:-1] + b',"records":['
+        yield (b"," if at else b"") + _encode(_clean(told, redactor))[:-1] + b',"records":['
         for n, entry in enumerate(entries):
             yield (b"," if n else b"") + _encode(_entry(entry, redactor))
         yield b"]}"
