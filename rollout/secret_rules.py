@@ -310,7 +310,8 @@ RULES: tuple[Rule, ...] = (  # where two overlap, the first one counts
     _known("jwt", "eyj",
            rf"eyJ{_ONE}{{8,4000}}+\.(?:eyJ{_ONE}{{8,8000}}+|{_ONE}{{0,1000}}+)\.{_ONE}{{8,2000}}+"
            rf"(?:\.{_ONE}{{4,8000}}+)*+"),
-    _named("azure-secret", "q~", r"(?:(?<![\w~.-])|(?<=\[\dm)|(?<=\[\d\dm))[\w~.-]{3}\dQ~[\w~.-]{31,40}+", is_random, lead=4, gate="~"),
+    _named("azure-secret", "q~",
+           r"(?:(?<![\w~.-])|(?<=\[\dm)|(?<=\[\d\dm))[\w~.-]{3}\dQ~[\w~.-]{31,40}+", is_random, lead=4, gate="~"),
     _named("url-signature", "sig=",
            r"(?<=[?&;\s\"'])sig=(?P<secret>[a-z0-9%+/]{40,128}+={0,2})", is_mixed, gate="&"),
     _named("password-hash", "$apr1$ $2a$ $2b$ $2y$ $1$ $5$ $6$ $y$ $argon2",

@@ -1,6 +1,7 @@
 """79 kinds of secrets as they really look, each put together from parts: no scanner takes this file for a leak.
 
-By kind, the text that it stands in and the secret itself, which must be gone whole (empty: the lines of a key). Values are drawn from one seed.
+By kind, the text that it stands in and the secret itself, which must be gone whole (empty: the lines of a key). Values
+are drawn from one seed.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
 import re
@@ -20,6 +21,7 @@ from tests.builders import (
     call,
     compacted,
     contextual,
+    event,
     item,
     line,
     log,
@@ -31,6 +33,7 @@ from tests.builders import (
 )
 from tests.cli import NAME, REPOSITORY, run, turn, write
 from tests.cli.test_hostile import ALL, FORBIDDEN, hostile_log
+from tests.secret_kinds import KINDS, PASSWORD
 
 CASES = REPOSITORY / "fixtures" / "cases"
 FORMS = ["html", "md", "json", "jsonl", "openai"]
@@ -302,3 +305,34 @@ def test_a_moment_of_a_session_is_exported_as_it_was_then(session: Path, tmp_pat
     then = [(each.line, each.status, each.turn_id) for each in rollout.explain(session, at="t1")]
     assert then == [(each.line, each.status, each.turn_id) for each in rollout.explain(target)]
     assert json.loads(exported(session, "openai", "--at", "t1"))["input"] == rollout.reconstruct(target).for_prompt()
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_no_form_tells_a_secret_wherever_it_stands(form: str, tmp_path: Path) -> None:
+    """In the words of people and programs, arguments, outputs, reasoning, names, settings; cut in two, escaped."""
+    whole = "\n".join(text for text, _ in KINDS.values())
+    halves = [{"type": "input_text", "text": text} for text in (f"it is {TOKEN[:12]}", f"{TOKEN[12:]} there")]
+    cut = {"type": "message", "role": "user", "content": halves}
+    escaped = json.dumps({"cmd": whole}).replace("/", "\\/").replace("+", "\\u002b")
+    path = write(
+        tmp_path,
+        log(session_meta(cwd=f"/home/{TOKEN}", note=whole)),
+        turn(
+            "t1",
+            user(f"<b>{whole}</b>"),
+            line("response_item", cut),
+            line("response_item", {"type": "reasoning", "summary": [{"type": "summary_text", "text": whole}]}),
+            line("response_item", {"type": "function_call", "name": "f", "arguments": escaped, "call_id": "c"}),
+            output("c", f"`{whole}`"),
+            line("response_item", {"type": "local_shell_call", "call_id": "d", "action": {
+                "type": "exec", "command": ["curl", "-u", f"me:{PASSWORD}", "https://x.org"]}}),
+            assistant(whole),
+            compacted([user_item(whole)]),
+            event("error", message=whole),
+        ),
+    )  # fmt: skip
+    shown = exported(path, form)
+    pieces = [secret for _, secret in KINDS.values() if secret] + [TOKEN, TOKEN[:12], TOKEN[12:], PASSWORD]
+    pieces += [row for text, secret in KINDS.values() if not secret for row in text.splitlines() if len(row) == 64]
+    assert [piece for piece in pieces if piece in shown or html.escape(piece) in shown] == []
+    assert "[redacted:" in shown or "\\[redacted:" in shown
