@@ -79,6 +79,8 @@ class Teller:
         inner = value.get("payload", value)
         if isinstance(inner, dict) and is_known(inner):
             inner = {key: found for key, found in inner.items() if key not in _UNTOLD}
+            if "encrypted_content" in inner:
+                inner["encrypted_content"] = bool(inner["encrypted_content"])  # only that there is some is told
         inner = self._redactor.value(inner)
         time = value.get("timestamp")
         plain = time if isinstance(time, str) and _TIME.fullmatch(time) else self._redactor.value(time)
