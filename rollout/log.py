@@ -18,7 +18,7 @@ from msgspec import Raw
 
 from rollout import encoding, labelling
 from rollout.core import codec, labels
-from rollout.core.item_events import PAGINATED, ItemEvents
+from rollout.core.item_events import PAGINATED, item_events_of
 from rollout.core.labels import UNLABELLED, Label
 from rollout.core.reconstruct import Reconstruction
 from rollout.encoding import AnyItem, Part
@@ -355,14 +355,9 @@ def create_log(
     writer = Writer.create(ports.fs, path, [line], held_by=by, durability=when, root=ports.home)
     turn_id = None if left_open is None else left_open.turn_id
     recorder = Recorder(writer, ports, thread, durability, Ending(left_open, ordinal), label, cipher)
-    recorder.item_events = _item_events(ports, thread, codec.decode_value(meta.payload), turn_id)
+    session = codec.decode_value(meta.payload)
+    recorder.item_events = item_events_of(session, thread, turn_id, ports.new_id)
     return Rollout(path, thread, ports, durability, recorder, label)
-
-
-def _item_events(ports: Ports, thread: str, session: Mapping[str, Any], turn_id: str | None) -> ItemEvents | None:
-    """What adds the events that a paginated log has for each item; None for a legacy one."""
-    is_paginated = session.get("history_mode") == PAGINATED
-    return ItemEvents(thread, session.get("cwd"), turn_id, ports.new_id) if is_paginated else None
 
 
 def open_log(
@@ -386,7 +381,7 @@ def open_log(
                 ending = dataclasses.replace(ending, ordinal=source.last_number(ending.ordinal))
             session = lineage.opened[0].session or {}
         recorder = Recorder(writer, ports, thread, durability, ending, label, cipher)
-        recorder.item_events = _item_events(ports, thread, session, ending.turn_id)
+        recorder.item_events = item_events_of(session, thread, ending.turn_id, ports.new_id)
         if closes_turn and recorder.left_open is not None:
             with recorder.lock:
                 recorder.write([], UNLABELLED)

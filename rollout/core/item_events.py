@@ -205,6 +205,14 @@ class ItemEvents:
         return _absolute(own[0], cwd) if own else cwd
 
 
+def item_events_of(
+    session: Mapping[str, Any], thread: str, turn_id: str | None, new_id: Callable[[], str]
+) -> ItemEvents | None:
+    """For the log that this session_meta begins; None for a legacy one, which has no such events."""
+    is_paginated = session.get("history_mode") == PAGINATED
+    return ItemEvents(thread, session.get("cwd"), turn_id, new_id) if is_paginated else None
+
+
 def _may_tell(payload: bytes) -> bool:
     """Whether an event can begin a turn or complete an item; other events can be long."""
     return b"_started" in payload or b'"item_completed"' in payload
