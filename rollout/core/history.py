@@ -17,8 +17,6 @@ from rollout.core import labels
 from rollout.core import records as r
 from rollout.core.codec import decode_value, payload_of, split, text_of
 from rollout.core.context import SUMMARY_OPENING, is_contextual, texts_of
-from rollout.core.truncation import cut_texts
-from rollout.limits import BYTES_PER_TOKEN, LEGACY_COMPACTION_USER_TOKENS
 
 Item: TypeAlias = dict[str, Any]
 Entry: TypeAlias = bytes | Raw
@@ -210,31 +208,3 @@ def user_texts(entry: Entry) -> list[str] | None:
 
 def _has_content(item: Raw) -> bool:
     return bool(decode_value(item).get("content"))
-
-
-def compact_as_of_old(entries: Sequence[Entry | None], line: bytes) -> list[Entry | None]:
-    """What a compaction without replacement_history leaves of the history before it (S3).
-
-    None stands for an item that is no user's message and whose bytes were not kept, GONE for a user's that has expired.
-    """
-    budget = LEGACY_COMPACTION_USER_TOKENS
-    chosen: list[Entry | None] = []
-    for entry in reversed(entries):
-        if budget <= 0:
-            break
-        if entry is GONE:
-            chosen.append(GONE)
-            continue
-        texts = None if entry is None else user_texts(entry)
-        if texts is None:
-            continue
-        tokens = -(-sum(len(text.encode()) for text in texts) // BYTES_PER_TOKEN)
-        if tokens > budget:
-            texts = cut_texts(texts, budget * BYTES_PER_TOKEN, "tokens")
-        chosen.append(plain_user_message(texts))
-        budget -= tokens
-    chosen.reverse()
-    compacted = open_compaction(line)
-    has_expired = compacted.expired is not UNSET and bytes(compacted.expired) == b"true"
-    chosen.append(GONE if has_expired else plain_user_message([summary_of(compacted)]))
-    return chosen

@@ -19,7 +19,7 @@ from rollout.core import records as r
 from rollout.core.gather import Gatherer
 from rollout.core.history import Entry, History
 from rollout.core.memory import Memory
-from rollout.core.rollback import Claim, Standing
+from rollout.core.rollback import Claims, Standing
 from rollout.core.settle import Reference, Settlement
 from rollout.core.sift import sift, skim
 from rollout.core.turns import Kind, Mark, Span, fold_turns
@@ -85,7 +85,7 @@ class Reconstruction:
         self._read: list[Segment] = []
         self._line_counts: list[int | None] = []
         self._damage: list[tuple[r.Damage, int, int]] = []  # with segment and newlines
-        self._claims: list[Claim] = []
+        self._claims = Claims()
         self._waiting: list[tuple[list[Mark], list[Span]]] = []
         self._undecided = False  # whether an undone item of those is of the prefix
         self._skims = False  # nothing but the history is still asked for, and nothing is claimed back
@@ -209,12 +209,13 @@ class Reconstruction:
         marks = gather.take_stretch()
         spans = fold_turns(marks)
         standing = Standing(marks)
-        self._claims = standing.fold(self._claims)
-        gather.debt = sum(claim.count for claim in self._claims)
-        if standing.first_boundary is not None:
-            for waiting, _ in self._waiting:
-                _decide_prefix(waiting, belongs=False)
+        standing.fold(self._claims)
+        gather.debt = self._claims.count
+        if self._undecided and standing.first_boundary is not None:  # nothing of what waits is of the prefix
             self._undecided = False
+            self._settle(at_beginning=False)
+            if self._observer is None and settled.is_complete:
+                return True
         if standing.may_be_prefix and (self._observer is not None or _is_undecided(marks)):
             self._undecided = True
         self._waiting.append((marks, spans))

@@ -14,11 +14,11 @@ from typing import Any
 from msgspec import Raw
 
 from rollout.core import codec
+from rollout.core.folding import Folded
 from rollout.core.history import (
     GONE,
     AgentLine,
     Entry,
-    compact_as_of_old,
     open_compaction,
     plain_items,
     plain_user_message,
@@ -196,19 +196,21 @@ class Settlement:
 
         `items_removed` counts places in the log, those too, so that it takes the same items whenever it is read.
         """
-        entries: list[Entry | None] = []
+        folded = Folded()
         for mark in reversed(self._ops):
-            if mark.kind is Kind.COMPACTED:
+            if mark.kind is Kind.REMOVED:
+                folded.remove(mark.number)
+            elif mark.kind is not Kind.COMPACTED:
+                folded.add(self._entries_of(mark))
+            else:
                 data = mark.data or self._fetch(mark)
                 compacted = open_compaction(data)
                 self.summaries.add(summary_of(compacted))
-                is_new = bool(mark.number)
-                entries = list(replacement_entries(data, compacted)) if is_new else compact_as_of_old(entries, data)
-            elif mark.kind is Kind.REMOVED:
-                del entries[max(0, len(entries) - mark.number) :]
-            else:
-                entries += self._entries_of(mark)
-        return [entry for entry in entries if entry is not None]
+                if mark.number:
+                    folded.replace(replacement_entries(data, compacted))
+                else:
+                    folded.compact(compacted)
+        return list(folded)
 
     def _entries_of(self, mark: Mark) -> Sequence[Entry | None]:
         if mark.lines is not None:

@@ -41,6 +41,7 @@ class Readable(Protocol):
 _MARK = re.compile(rb',"batch":\[([1-9][0-9]{0,8}),([1-9][0-9]{0,8})\]\}\Z')
 _MARK_BYTES = 40
 """No mark is longer."""
+_NUL_RUN = re.compile(rb"\0+")
 _WHITE = b" \t\r\n"
 _BLANK = b"\0" + _WHITE
 
@@ -108,14 +109,10 @@ def _pieces(newest_first: Iterable[tuple[int, bytes]], holds_record: HoldsRecord
             if line.strip(_BLANK):
                 yield offset, line
             continue
-        end = len(line)
-        while True:
-            at = line.rfind(b"\0", 0, end) + 1
-            piece = line[at:end]
-            yield offset + at, piece if holds_record(piece) else None
-            if not at:
-                break
-            end = len(line[:at].rstrip(b"\0"))
+        holes = [(0, 0), *(found.span() for found in _NUL_RUN.finditer(line)), (len(line), len(line))]
+        for (_, begin), (end, _) in reversed(list(itertools.pairwise(holes))):
+            piece = line[begin:end]
+            yield offset + begin, piece if holds_record(piece) else None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

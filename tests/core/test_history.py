@@ -10,7 +10,8 @@ import pytest
 from msgspec import Raw
 
 import rollout
-from rollout.core.history import History, agent_item, compact_as_of_old, replacement_entries
+from rollout.core.folding import Folded
+from rollout.core.history import Entry, History, agent_item, open_compaction, replacement_entries
 from tests import builders as b
 
 NO_SUMMARY = "(no summary available)"
@@ -239,8 +240,13 @@ def test_a_message_of_no_bytes_costs_nothing_and_one_of_a_byte_a_token() -> None
 
 
 def test_a_place_whose_item_was_not_kept_is_passed_over() -> None:
-    line = b.legacy_compacted("S")
-    assert compact_as_of_old([None, b.user("q"), None], line) == compact_as_of_old([b.user("q")], line)
+    def compacted(*entries: Entry | None) -> list[Entry]:
+        folded = Folded()
+        folded.add(entries)
+        folded.compact(open_compaction(b.legacy_compacted("S")))
+        return list(folded)
+
+    assert compacted(None, b.user("q"), None) == compacted(b.user("q"))
 
 
 # items_removed
