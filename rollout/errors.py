@@ -5,6 +5,7 @@
     │   ├── NotFound              no such file, thread, name or position
     │   ├── Ambiguous             a reference fits more than one rollout
     │   ├── NotARollout           a directory, a FIFO, a file of another kind
+    │   ├── TooLarge              it holds more than `Limits` let a reader take in
     │   ├── NoKey                 it is encrypted, and the key that it names is not there
     │   └── WrongKey              the key that it names opens none of its lines
     ├── UsageError                an argument that can never be right
@@ -63,6 +64,10 @@ class Ambiguous(SourceError):
 
 class NotARollout(SourceError):
     """A directory, a FIFO, a file of another kind."""
+
+
+class TooLarge(SourceError):
+    """It holds more text, or more lines, than `Limits` let a reader take in. By default they let it take in all."""
 
 
 class NoKey(SourceError):

@@ -105,6 +105,7 @@ class RecordReader:
         self._limits = dataclasses.replace(limits, depth=_ANY_DEPTH)
         self._lines: list[bytes] = []
         self._next = self._begin = 0  # of the lines, and where it begins
+        self._parts: tuple[int, dict[int, Record]] = (-1, {})  # of the odd line that begins there, by offset
 
     def at(self, offset: int, line: int) -> Record | None:
         """The one that begins at `offset`, in that line; None if none does, or a later line was asked for before."""
@@ -128,8 +129,10 @@ class RecordReader:
             envelope = codec.decode_plain(data, _ANY_DEPTH)
             if envelope is not None:
                 return _record(envelope, line, offset, raw, data)
-        found = _odd(data, raw, line, begin, self._limits, is_tail=False) if offset >= begin else ()
-        return next((record for record in found if record.offset == offset and record.data), None)
+        if self._parts[0] != begin:
+            parts = _odd(data, raw, line, begin, self._limits, is_tail=False)
+            self._parts = begin, {record.offset: record for record in parts if record.data}
+        return self._parts[1].get(offset)
 
 
 def _bulk(block: lines.Oversize | lines.Gap, source: lines.Source, line: int, limits: Limits) -> Iterator[Record]:

@@ -68,13 +68,15 @@ def title(row: rollout.Row, columns: int | None) -> Span:
 
 def marks(row: rollout.Row) -> list[str]:
     """What is special about a session, in words."""
+    is_large = row.trouble is not None and row.trouble.startswith("too large")
     special = {
         "fork": row.forked_from is not None,
         "subagent": row.parent is not None,
         "archived": row.archived,
         "sealed": row.sealed,
         "damaged": bool(row.damaged),
-        "unreadable": row.trouble is not None and (row.name or row.first_message),
+        "too large": is_large,
+        "unreadable": row.trouble is not None and not is_large and (row.name or row.first_message),
     }
     return [name for name, holds in special.items() if holds]
 

@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
-from rollout.catalog.digest import Digest
+from rollout.catalog.digest import TOO_LARGE, Digest
 from rollout.catalog.findings import Finding, command_in
 from rollout.catalog.index import UNREADABLE
 from rollout.catalog.look import EMPTY
@@ -77,6 +77,9 @@ class Checkup:
         command = None
         if trouble.startswith(UNREADABLE):
             kind, remedy = "unreadable", "see who may read it, where its key is, and whether the disk is well"
+        elif trouble == TOO_LARGE:
+            command = command_in(self.home, "show", file.reference)
+            return self._finding("large", file, trouble, "reads it whole, however long that takes", command)
         elif trouble == EMPTY:
             kind, remedy = "empty", "it can go"
             alone = command_in(self.home, "rm", file.reference)  # which else would delete the others, too

@@ -10,6 +10,9 @@ from rollout import ids
 from rollout.core.spending import Spent
 from rollout.storage.bases import base_of
 
+TOO_LARGE = "too large to read for a list: `rollout show` reads it whole"
+"""The trouble of a file beyond `limits.LISTED`: no more is told of it than what its head says."""
+
 
 class Digest(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What a rollout file says. What it does not say is None; counts are of the whole lineage, as a reader sees it."""
@@ -54,7 +57,7 @@ class Digest(msgspec.Struct, frozen=True, array_like=True, gc=False):
     context_tokens: int | None = None
     """What the conversation took of the model's window when that was last measured; None if it was compacted since."""
     trouble: str | None = None
-    """None, or why there is little to say: empty, no record of a rollout, cannot be read: …"""
+    """None, or why there is little to say: empty, no record of a rollout, too large …, cannot be read: …"""
 
 
 def says_of_itself(meta: dict[str, Any] | None, thread: str) -> Digest:

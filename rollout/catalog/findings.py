@@ -13,7 +13,7 @@ from pathlib import Path
 from rollout.storage.home import default_home
 
 PROBLEMS = ("unreadable", "empty", "foreign", "resume", "base", "sealed", "damaged", "torn", "names")
-ADVICE = ("lineage", "leftover", "copy", "bloat", "rest", "name", "kept", "odd", "index")
+ADVICE = ("lineage", "large", "leftover", "copy", "bloat", "rest", "name", "kept", "odd", "index")
 KINDS = (*PROBLEMS, *ADVICE)
 """In the order in which they are told.
 
@@ -23,6 +23,7 @@ KINDS = (*PROBLEMS, *ADVICE)
     sealed      frames of a sealed file are damaged;  damaged: lines are;  torn: a crash cut its end short
     names       lines of session_index.jsonl are lost, or all of it
     lineage     a base ends elsewhere than it is said, or two files have the same id
+    large       it holds more than a list, a search or this look reads of one file
     leftover    what a crash left of a command
     copy        a fork that holds a copy of its source;  bloat: data that stands twice in a large file
     rest        sessions that nobody wrote to for long, and that are not sealed

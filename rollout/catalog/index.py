@@ -26,11 +26,11 @@ import msgspec
 
 from rollout import late
 from rollout.catalog.cache import RACY_NS, Cache, Row
-from rollout.catalog.digest import Digest
+from rollout.catalog.digest import TOO_LARGE, Digest
 from rollout.catalog.known import Known, Told
 from rollout.errors import NotFound, SourceError
 from rollout.ids import FileId
-from rollout.limits import DEFAULT, Limits
+from rollout.limits import LISTED, Limits
 from rollout.storage import home as homes
 from rollout.storage.bases import Bases
 from rollout.storage.fs import REAL, FileSystem
@@ -48,6 +48,8 @@ _MOST_TRIES = 3
 _MOST_WAITING, _MOST_WAITING_BYTES = 64, 4 << 20  # that are written in one transaction
 UNREADABLE = "cannot be read: "
 """How the trouble of a file begins that cannot be."""
+UNTOLD = (UNREADABLE, TOO_LARGE)
+"""How the troubles begin of files that have more to tell than is known of them."""
 
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
@@ -70,7 +72,7 @@ class Index:
 
     @classmethod
     def open(
-        cls, home: Path, fs: FileSystem = REAL, *, clock: Callable[[], float] = time.time, limits: Limits = DEFAULT
+        cls, home: Path, fs: FileSystem = REAL, *, clock: Callable[[], float] = time.time, limits: Limits = LISTED
     ) -> Index:
         """The index of a home; in memory where there can be no file. `clock` gives Unix seconds.
 
@@ -132,6 +134,12 @@ class Index:
         with self._lock:
             row = self._current(entry)
             return (0, 0) if row is None else (row.id, row.generation)
+
+    def trouble(self, entry: Entry) -> str | None:
+        """Why there is little to tell of a file (see `Digest`); None if there is none, or the file is gone."""
+        with self._lock:
+            found = self._bring_up(entry, _NO_PROGRESS)
+        return None if found is None else found[1].trouble
 
     def verdicts(self, entry: Entry) -> dict[int, tuple[str, str | None]]:
         """What became of each line of a file (as `explain` says it) and the id of its turn, by the record's offset.

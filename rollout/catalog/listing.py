@@ -140,18 +140,23 @@ def _page(
     left_out, seen = {"subagents": 0, "forks": 0}, {"subagents": 0, "forks": 0}
     last: Key | None = None
     found_all = select(look, index, selection, after, progress)
-    if query is not None:
-        found_all = _with_text(found_all, late.texts.Texts(index, look.fs), query)
+    texts = None if query is None else late.texts.Texts(index, look.fs)
+    if query is not None and texts is not None:
+        found_all = _with_text(found_all, texts, query)
     for found in found_all:
         if found.left_out is not None:
             seen[found.left_out] += 1
         elif len(rows) == limit:
-            return Page(tuple(rows), cursors.encode(selection.sort, last), left_out, tuple(look.notes))
+            return Page(tuple(rows), cursors.encode(selection.sort, last), left_out, _notes(look, texts))
         else:
             rows.append(found.row)
             last = found.key
             left_out = dict(seen)
-    return Page(tuple(rows), None, seen, tuple(look.notes))
+    return Page(tuple(rows), None, seen, _notes(look, texts))
+
+
+def _notes(look: Home, texts: Texts | None) -> tuple[Skipped, ...]:
+    return (*look.notes, *(() if texts is None else texts.passed_over.values()))
 
 
 def _with_text(found_all: Iterator[Found], texts: Texts, query: Query) -> Iterator[Found]:

@@ -7,6 +7,7 @@ its memory from then on. Only where a compaction of the old kind stands are user
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import itertools
@@ -16,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from rollout.catalog.digest import Digest, base_id, says_of_itself
+from rollout.catalog.digest import TOO_LARGE, Digest, base_id, says_of_itself
 from rollout.catalog.known import Known
 from rollout.core import codec, lines
 from rollout.core.gather import Gatherer, unpack
@@ -28,12 +29,13 @@ from rollout.core.reconstruct import Answer, Observer, Reconstruction, Segment
 from rollout.core.spending import Ledger
 from rollout.core.tally import Tally, question_of, tell_items
 from rollout.core.turns import Mark, Span
-from rollout.errors import NotFound
+from rollout.errors import NotFound, TooLarge
 from rollout.limits import DEFAULT, TURN_TEXT_CHARACTERS, Limits
 from rollout.storage.bases import Bases, base_of
 from rollout.storage.fs import REAL, FileSystem
 from rollout.storage.keyed import has_keys
-from rollout.storage.source import Lineage, Opened, open_path, visible_end
+from rollout.storage.sealed import first_text, is_sealed
+from rollout.storage.source import Lineage, Opened, open_bytes, open_path, visible_end
 
 EMPTY, FOREIGN = "empty", "no record of a rollout"
 _JOIN_BYTES = 512
@@ -65,8 +67,25 @@ def look(
     """Read a file (and its bases) from where the memory of it ends. SourceError; OSError if the disk fails.
 
     What was known `before` is of use if the file still goes on from there: the caller has made sure that it is the
-    same file, here only the last bytes are compared.
+    same file, here only the last bytes are compared. A file beyond the limits has a digest that says so.
     """
+    if before is not None and before[0].digest.trouble == TOO_LARGE:
+        before = None
+    try:
+        return _look(path, home, before, fs, limits, progress, bases)
+    except TooLarge:
+        return _look_at_head(path, fs, limits)
+
+
+def _look(
+    path: Path,
+    home: Path | None,
+    before: tuple[Known, Memory] | None,
+    fs: FileSystem,
+    limits: Limits,
+    progress: Progress | None,
+    bases: Bases | None,
+) -> Look:
     is_known = before is not None and not has_keys(fs)  # without keys nothing can be known of an encrypted file
     opened = open_path(path, fs=fs, limits=limits, is_known=is_known)
     lineage = None
@@ -80,6 +99,19 @@ def look(
         return _Reader(lineage, before, limits, progress).look()
     finally:
         (opened if lineage is None else lineage).close()
+
+
+def _look_at_head(path: Path, fs: FileSystem, limits: Limits) -> Look:
+    """What is told of a file beyond the limits: what its head says, and that it is one."""
+    with contextlib.closing(fs.open_read(path)) as file:
+        sealed = is_sealed(file.read_at(0, 4))
+        head = first_text(file, limits) if sealed else file.read_at(file.data_start(), limits.head_bytes)
+        with contextlib.closing(open_bytes(head, fs=fs, limits=limits)) as opened:
+            opened.path = path  # whose name tells the thread where the head does not
+            said = says_of_itself(opened.session, opened.thread or "")
+        digest = msgspec.structs.replace(said, bytes=file.size(), trouble=TOO_LARGE)
+        known, memory = Known(digest, b""), Memory(0, 0, (0,), ("",), None, [])
+        return Look(known, memory, is_new=True, bytes_read=len(head), identity=file.identity)
 
 
 def _goes_on(opened: Opened, known: Known, memory: Memory) -> bool:

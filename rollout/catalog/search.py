@@ -119,10 +119,10 @@ def _some(
     search = _Search(index, look, asked)
     for key, hit in search.hits(selection, after, progress):
         if len(hits) == limit:
-            return Hits(tuple(hits), cursors.encode("search", last), tuple(look.notes))
+            return Hits(tuple(hits), cursors.encode("search", last), search.notes)
         hits.append(hit)
         last = key
-    return Hits(tuple(hits), None, tuple(look.notes))
+    return Hits(tuple(hits), None, search.notes)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -137,6 +137,11 @@ class _Search:
     def __init__(self, index: Index, look: Home, asked: _Asked) -> None:
         self._index, self._look, self._asked = index, look, asked
         self._texts = Texts(index, look.fs)
+
+    @property
+    def notes(self) -> tuple[Skipped, ...]:
+        """What in the home is no rollout, and what was met that is too large to be searched."""
+        return (*self._look.notes, *self._texts.passed_over.values())
 
     def hits(self, selection: Selection, after: _Key | None, progress: Progress | None) -> Iterator[tuple[_Key, Hit]]:
         """Those that come behind the key `after`, in order."""

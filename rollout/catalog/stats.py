@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rollout import late
 from rollout.catalog.digest import Digest
-from rollout.catalog.index import UNREADABLE, Index, with_index
+from rollout.catalog.index import UNTOLD, Index, with_index
 from rollout.catalog.selection import Filters, Selection, When
 from rollout.catalog.threads import Home, Skipped, Thread
 from rollout.catalog.times import named_time
@@ -133,7 +133,7 @@ class _Counter:
         self._add(spent, head)
         for at, digest in files:
             self.bytes += digest.bytes
-            if digest.trouble is not None and digest.trouble.startswith(UNREADABLE):
+            if digest.trouble is not None and digest.trouble.startswith(UNTOLD):
                 self.notes.append(Skipped(at.path, digest.trouble))
 
     def _add(self, spent: Sequence[Spent], head: Digest) -> None:

@@ -17,12 +17,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from rollout.catalog.cache import RACY_NS
+from rollout.catalog.digest import TOO_LARGE
 from rollout.catalog.documents import KINDS, text_of
 from rollout.catalog.index import Index
 from rollout.catalog.query import Query, indexed
+from rollout.catalog.threads import Skipped
 from rollout.core import codec, lines
 from rollout.core import records as r
 from rollout.errors import SourceError
+from rollout.limits import LISTED
 from rollout.storage.fs import FileSystem
 from rollout.storage.home import Entry
 from rollout.storage.source import open_path, visible_end
@@ -88,6 +91,8 @@ class Texts:
         self._settled: dict[bytes, tuple[int, int, int, str]] | None = None
         self._keys: dict[str, int] = {}
         """The files that were looked at, as far as there is something of them."""
+        self.passed_over: dict[str, Skipped] = {}
+        """The files that are too large to be searched, by their paths."""
         self._new: set[int] = set()
         self._waiting: list[_Part] = []
         self._waiting_bytes = 0
@@ -102,6 +107,9 @@ class Texts:
             key = self._whole(entry)
             if key is not None:
                 self._keys[entry.file] = key
+                continue
+            if self._index.trouble(entry) == TOO_LARGE:
+                self.passed_over[entry.file] = Skipped(entry.path, f"not searched: {TOO_LARGE}")
                 continue
             file = self._index.file_id(entry)
             if file != _NO_FILE:
@@ -204,12 +212,12 @@ class Texts:
         known = self._taken(file)
         if known is not None and (known.size, known.mtime_ns) == (status.size, status.mtime_ns):
             return
-        opened = open_path(entry.path, fs=self._fs)
+        opened = open_path(entry.path, fs=self._fs, limits=LISTED)
         try:
             source = opened.source
             at, line = (0, 0) if known is None else (known.taken, known.lines)
             texts: list[_Text] = []
-            for block in _read(source, at, visible_end(source, start=at), line):
+            for block in _read(source, at, visible_end(source, LISTED, at), line):
                 texts += block.texts
                 self._waiting_bytes += block.end - at
                 at, line = block.end, block.lines
@@ -330,7 +338,7 @@ class _Block(NamedTuple):
 def _read(source: lines.Source, start: int, end: int, line: int) -> Iterator[_Block]:
     """The texts of `source[start:end]`, not those of its tail; `line` line ends stand ahead of it."""
     whole = start
-    for block in lines.forward(source, start, end):
+    for block in lines.forward(source, start, end, LISTED):
         texts: list[_Text] = []
         if isinstance(block, lines.Batch):
             offset, last = block.offset, len(block.lines) - 1

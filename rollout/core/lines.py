@@ -15,6 +15,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Protocol
 
+from rollout.errors import TooLarge
 from rollout.limits import DEFAULT, Limits
 
 _STEP_BYTES = 1 << 16
@@ -118,9 +119,10 @@ def backward(
 ) -> Iterator[Batch | Oversize | Gap]:
     """The lines of `source[start:end]` in blocks, the block nearest to the end first; a line begins at `start`.
 
-    Reads `limits.first_chunk_bytes`, then up to `limits.chunk_bytes` at a time, each byte once.
+    Reads `limits.first_chunk_bytes`, then up to `limits.chunk_bytes` at a time, each byte once. TooLarge.
     """
     pos = source.size if end is None else end
+    count = _Count(source, limits)
     chunk_bytes = max(1, limits.first_chunk_bytes)
     pieces: list[bytes] = []  # of the line whose beginning is not reached yet, newest first; they begin at `pos`
     held = dropped = 0  # bytes in `pieces`; bytes of the line that were too many to keep
@@ -131,6 +133,7 @@ def backward(
         chunk = source.read_at(pos - n, n)
         pos -= n
         lines = chunk.split(b"\n")
+        count.add(len(lines) - 1)
         if pos > start and len(lines) == 1:  # no line begins in this chunk
             if is_nul(chunk):
                 yield from (_behind_gap(block) for block in _rest(pos + n, pieces[::-1], dropped, limits, ended))
@@ -163,8 +166,9 @@ def backward(
 def forward(
     source: Source, start: int = 0, end: int | None = None, limits: Limits = DEFAULT
 ) -> Iterator[Batch | Oversize | Gap]:
-    """The same blocks, oldest first; `start` is the beginning of a line."""
+    """The same blocks, oldest first; `start` is the beginning of a line. TooLarge."""
     pos, stop = start, source.size if end is None else end
+    count = _Count(source, limits)
     pieces: list[bytes] = []  # of the line whose end is not reached yet, oldest first; they end at `pos`
     held = dropped = 0
     while pos < stop:
@@ -193,7 +197,9 @@ def forward(
                 yield from _batches(pos - n + first, pos - n + cut, chunk[first:cut].split(b"\n"), limits)
         else:
             body = b"".join([*pieces, chunk[:cut]])
-            yield from _batches(begin, begin + len(body), body.split(b"\n"), limits)
+            found = body.split(b"\n")
+            count.add(len(found) - 1)
+            yield from _batches(begin, begin + len(body), found, limits)
         pieces, held, dropped = [chunk[cut:]] if cut < n else [], n - cut, 0
     yield from _rest(pos - held - dropped, pieces, dropped, limits)
 
@@ -210,9 +216,23 @@ def last_line_end(source: Source, start: int, end: int) -> int:
     return start
 
 
+class _Count:
+    """Counts the lines of one file that are read, as far as there is a limit."""
+
+    def __init__(self, source: Source, limits: Limits) -> None:
+        self._left = limits.most_lines(getattr(source, "usual_text_bytes", source.size))
+
+    def add(self, count: int) -> None:
+        """So many more. TooLarge."""
+        if self._left is not None:
+            self._left -= count
+            if self._left < 0:
+                raise TooLarge("holds too many lines for its size")
+
+
 def is_nul(chunk: bytes) -> bool:
     """Nothing but NUL bytes."""
-    return chunk[:1] == b"\0" and not chunk.strip(b"\0")
+    return chunk[:1] == b"\0" and chunk == bytes(len(chunk))
 
 
 def _join(pieces: list[bytes]) -> bytes:

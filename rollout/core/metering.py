@@ -17,6 +17,7 @@ from rollout.core.readings import note_of
 from rollout.core.spending import Ledger
 from rollout.core.tokens import Note, Running
 from rollout.core.turns import Kind, Mark, Span
+from rollout.errors import TooLarge
 from rollout.limits import DEFAULT, Limits
 
 _CODES = {EVENT: METERED_EVENT, METADATA: METERED}
@@ -50,11 +51,27 @@ class Meter:
 
 
 class MeteringGatherer(Gatherer):
-    """See `Gatherer`: it holds no items."""
+    """See `Gatherer`: it holds no items. `limits.spare_odd_lines` says how many lines without a record it takes."""
 
     def __init__(self, meter: Meter, limits: Limits = DEFAULT) -> None:
         super().__init__(wants_items=False, traces=True, limits=limits)
         self._meter = meter
+        self._spare_odd, self._odd = limits.spare_odd_lines, 0
+
+    def note_damage(self, offset: int, size: int, reason: str) -> None:
+        """Damaged bytes. TooLarge."""
+        self._count_odd()
+        super().note_damage(offset, size, reason)
+
+    def note_blank(self, offset: int, size: int) -> None:
+        """A blank line. TooLarge."""
+        self._count_odd()
+        super().note_blank(offset, size)
+
+    def _count_odd(self) -> None:
+        self._odd += 1
+        if self._spare_odd is not None and self._odd > self._spare_odd + self.seq:
+            raise TooLarge("holds too many lines that are blank or damaged")
 
     def take(self, data: bytes, offset: int, envelope: r.Envelope) -> bool:
         """One record, older than all before; True if it begins a stretch (task_started)."""

@@ -152,9 +152,7 @@ class Reconstruction:
             envelope = codec.decode_plain(tail, depth)
             if envelope is None:
                 is_tail = batch.end == self._read[-1].end
-                begins = self._take_odd(tail, end, is_tail=is_tail)
-                if is_tail and batch.begins:
-                    self._note_blank(tail, end)
+                begins = self._take_odd(tail, end, is_tail=is_tail, is_line=is_tail and batch.begins)
             else:
                 begins = gather.take(tail, end, envelope)
             if begins and self._close_stretch():
@@ -169,16 +167,16 @@ class Reconstruction:
             if i > stop and not begins:
                 gather.newlines += 1
                 end -= len(found[i]) + 1
-                begins = self._take_odd(found[i], end, is_tail=False)
-                if not begins and (i > 0 or batch.begins):
-                    self._note_blank(found[i], end)
+                begins = self._take_odd(found[i], end, is_tail=False, is_line=i > 0 or batch.begins)
                 i -= 1
             if begins and self._close_stretch():
                 return True
         return False
 
-    def _take_odd(self, data: bytes, offset: int, is_tail: bool) -> bool:
-        pieces = list(codec.split(data, self._limits.depth))
+    def _take_odd(self, data: bytes, offset: int, *, is_tail: bool, is_line: bool) -> bool:
+        pieces = list(codec.split(data, self._limits.depth)) if data else []
+        if not pieces and is_line and self._gather.traces and b"\0" not in data:  # NUL bytes are no line of their own
+            self._gather.note_blank(offset, len(data))
         begins = False
         for piece in reversed(pieces):
             if begins:  # a stretch begins inside this line: what stands before it is of the older one
@@ -190,11 +188,6 @@ class Reconstruction:
                 found = piece.as_tail() if is_tail and piece is pieces[-1] else piece
                 self._note_damage(found.kind, offset + found.offset, len(found.data), found.reason)
         return begins
-
-    def _note_blank(self, data: bytes, offset: int) -> None:
-        # A run of NUL bytes is no line of its own.
-        if self._gather.traces and b"\0" not in data and not any(codec.split(data, self._limits.depth)):
-            self._gather.note_blank(offset, len(data))
 
     def _note_damage(self, kind: str, offset: int, size: int, reason: str) -> None:
         segment = self._gather.segment

@@ -85,6 +85,7 @@ class DecryptingSource:
         self.stored = stored
         self.damage: list[tuple[int, str]] = []
         """Offset and reason, of what is wrong between lines, or with the session_meta."""
+        self._noted: set[tuple[int, str]] = set()
         self._fs, self._limits, self._path = fs, limits, path
         self._cipher: Cipher | None = None
         self._now = ""
@@ -104,6 +105,12 @@ class DecryptingSource:
     @property
     def bytes_read(self) -> int:
         return self.stored.bytes_read
+
+    @property
+    def usual_text_bytes(self) -> int:
+        """As of the file's bytes."""
+        found: int = getattr(self.stored, "usual_text_bytes", self.stored.size)
+        return found
 
     def head(self) -> bytes:
         """The first line, opened as far as it can be: without the key, what is readable of it. Never raises."""
@@ -280,7 +287,8 @@ class DecryptingSource:
             self._note(offset, f"lines are missing: number {number} stands behind number {before}")
 
     def _note(self, offset: int, reason: str) -> None:
-        if (offset, reason) not in self.damage:
+        if (offset, reason) not in self._noted:
+            self._noted.add((offset, reason))
             self.damage.append((offset, reason))
 
     def _open_line(self, line: bytes, others: list[bytes]) -> bytes:

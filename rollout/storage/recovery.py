@@ -112,7 +112,7 @@ def _pieces(newest_first: Iterable[tuple[int, bytes]], holds_record: HoldsRecord
         holes = [(0, 0), *(found.span() for found in _NUL_RUN.finditer(line)), (len(line), len(line))]
         for (_, begin), (end, _) in reversed(list(itertools.pairwise(holes))):
             piece = line[begin:end]
-            yield offset + begin, piece if holds_record(piece) else None
+            yield offset + begin, piece if piece and holds_record(piece) else None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

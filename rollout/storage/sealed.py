@@ -26,8 +26,8 @@ from typing import IO, NamedTuple, Protocol, cast
 import zstandard
 
 from rollout.core import lines
-from rollout.errors import SourceError
-from rollout.limits import DEFAULT, KIB, MIB, Limits
+from rollout.errors import SourceError, TooLarge
+from rollout.limits import DEFAULT, KIB, MIB, USUAL_EXPANSION, Limits
 
 MAGIC = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE = range(0x184D2A50, 0x184D2A60)
@@ -223,13 +223,14 @@ class Frames:
 class SealedSource:
     """The text of a sealed file as a source. `bytes_read` counts packed bytes; `damage` says what could not be read.
 
-    SourceError if a temporary file is needed and there is no room for it.
+    SourceError if a temporary file is needed and there is no room for it; TooLarge.
     """
 
     def __init__(self, file: RandomAccess, limits: Limits = DEFAULT, path: str | None = None) -> None:
         self._packed, self._limits, self._path = Frames(file, limits), limits, path
         self.damage: list[tuple[int, str]] = []
         """Offset in the packed file and reason of each frame that could not be read whole."""
+        self._noted: set[int] = set()
         self._spool: IO[bytes] | None = None
         self._cached: dict[int, bytes] = {}  # two neighbours, for reads over their edge, and the first: it has the meta
         self._frames = self._find_frames()
@@ -243,6 +244,11 @@ class SealedSource:
     @property
     def bytes_read(self) -> int:
         return self._packed.bytes_read
+
+    @property
+    def usual_text_bytes(self) -> int:
+        """How much text of ordinary lines a file of this size holds at most."""
+        return min(self._packed.size * USUAL_EXPANSION, self._text_size)
 
     def read_at(self, offset: int, n: int, /) -> bytes:
         if self._spool is not None:
@@ -266,6 +272,9 @@ class SealedSource:
             self._spool.close()
 
     def _lay_out(self) -> None:
+        most = self._limits.most_text_bytes(self._packed.size)
+        if most is not None and sum(size or 0 for _, _, size in self._frames) > most:
+            raise self._too_large()
         sizes = [size for _, _, size in self._frames if size is not None and size <= self._limits.frame_bytes]
         if len(sizes) < len(self._frames):
             self._text_size = self._unpack_all()
@@ -300,9 +309,12 @@ class SealedSource:
         try:
             self._spool = spool = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close` or with this object
             most = self._packed.size * self._limits.expansion + _STEP_BYTES
+            count = _Spooled(self._limits, self._packed.size)
             for frame in itertools.starmap(Frame, self._frames):
                 try:
                     for text in self._packed.stream(frame):
+                        if not count.takes(text):
+                            raise self._too_large()
                         if spool.tell() + len(text) > most:
                             self._note(BadFrame(frame.offset, "a sealed file unpacks to more than it may"))
                             return spool.seek(0, 2)
@@ -311,6 +323,9 @@ class SealedSource:
                     self._note(bad)
                     spool.write(b"" if frame == self._frames[-1] else b"\0")
             return spool.seek(0, 2)
+        except TooLarge:
+            self.close()
+            raise
         except OSError as error:
             with contextlib.suppress(OSError):  # it cannot be emptied into the file either
                 if self._spool is not None:
@@ -319,8 +334,12 @@ class SealedSource:
             remedy = "set TMPDIR to a folder on a disk with room, or unpack it there (zstd -d)"
             raise SourceError(why, path=self._path, remedy=remedy) from error
 
+    def _too_large(self) -> TooLarge:
+        return TooLarge("holds too much text for its size", path=self._path)
+
     def _note(self, bad: BadFrame) -> None:
-        if all(bad.offset != offset for offset, _ in self.damage):
+        if bad.offset not in self._noted:
+            self._noted.add(bad.offset)
             self.damage.append((bad.offset, bad.reason))
 
     def _find_frames(self) -> list[_Place]:
@@ -342,3 +361,30 @@ class SealedSource:
                     frames.append(Frame(offset, behind - offset, None))
                 offset = behind
         return frames
+
+
+class _Spooled:
+    """Counts what is unpacked into a temporary file, as far as there is a limit."""
+
+    def __init__(self, limits: Limits, packed_bytes: int) -> None:
+        self._text_bytes = limits.most_text_bytes(packed_bytes)
+        self._lines = limits.most_lines(packed_bytes * USUAL_EXPANSION)
+
+    def takes(self, text: bytes) -> bool:
+        """Whether so much more may come."""
+        if self._text_bytes is not None:
+            self._text_bytes -= len(text)
+        if self._lines is not None:
+            self._lines -= text.count(b"\n")
+        return (self._text_bytes or 0) >= 0 and (self._lines or 0) >= 0
+
+
+def first_text(file: RandomAccess, limits: Limits = DEFAULT) -> bytes:
+    """How the text of a sealed file begins, up to `limits.head_bytes`; less if its first frame is damaged or short."""
+    frames, found = Frames(file, limits), b""
+    with contextlib.suppress(BadFrame):
+        for text in frames.texts():
+            found += text
+            if len(found) >= limits.head_bytes:
+                break
+    return found[: limits.head_bytes]

@@ -18,7 +18,7 @@ from rollout.core import codec, lines
 from rollout.core import records as r
 from rollout.core.labels import UNLABELLED, Label, label_of
 from rollout.core.reconstruct import Segment
-from rollout.errors import NotFound, SourceError
+from rollout.errors import NotFound, SourceError, TooLarge
 from rollout.limits import DEFAULT, Limits
 from rollout.storage import home as homes
 from rollout.storage.bases import Base, Bases, base_of
@@ -220,6 +220,7 @@ def visible_end(source: lines.Source, limits: Limits = DEFAULT, start: int = 0) 
 
 
 def _newest_first(source: lines.Source, limits: Limits, start: int) -> Iterator[tuple[int, bytes]]:
+    blank = 0
     for block in lines.backward(source, None, limits, start):
         if not isinstance(block, lines.Batch):
             return  # no batch is as long as this
@@ -227,7 +228,11 @@ def _newest_first(source: lines.Source, limits: Limits, start: int) -> Iterator[
         for i in range(len(block.lines) - 1, -1, -1):
             line = block.lines[i]
             end -= len(line) + (i < len(block.lines) - 1)
-            if i < len(block.lines) - 1 or holds_record(line):
+            if not line or line[-1:] == b"\0":
+                blank += 1
+                if limits.spare_odd_lines is not None and blank > limits.spare_odd_lines:
+                    raise TooLarge("ends in too many blank lines")
+            if line and (i < len(block.lines) - 1 or holds_record(line)):
                 yield end, line
 
 

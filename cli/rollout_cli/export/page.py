@@ -178,7 +178,7 @@ def _badge(section: Section) -> str:
 def _fold(sections: Sequence[Section], begin: int) -> str:
     """Opens the fold around the sections that one compaction replaced as a whole."""
     by = sections[begin].by
-    run = list(itertools.takewhile(lambda each: each.by == by, itertools.islice(sections, begin, None)))
+    run = list(itertools.takewhile(lambda each: each.by == by, map(sections.__getitem__, range(begin, len(sections)))))
     items, turns = sum(each.items for each in run), sum(each.turn is not None for each in run)
     counted = ", ".join(count(number, noun) for number, noun in ((turns, "turn"), (items, "item")) if number)
     return f'<details class="before"><summary>{counted}, replaced by the compaction in line {by}</summary>\n'
