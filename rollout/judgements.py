@@ -100,7 +100,9 @@ class Judgements:
         if at.end - at.offset > self._limits.line_bytes:
             return True
         line = self._segments[at.segment].source.read_at(at.offset, at.end - at.offset).removesuffix(b"\n")
-        step = read_step(at, line, self._limits)
+        return self._line_may_move(read_step(at, line, self._limits), line)
+
+    def _line_may_move(self, step: Step, line: bytes) -> bool:
         if codec.decode_plain(line, self._limits.depth) is None:
             return True
         if step.name == "message":
@@ -108,13 +110,15 @@ class Judgements:
         return step.kind in (CONTEXT, DAMAGED) or step.name in _RUN_NAMES
 
     def _look_ahead(self, at: Place, lines: int) -> _Judgement:
-        """A judgement that holds at a moment and, with luck, at many that come soon."""
+        """A judgement that holds at a moment and, with luck, at many that come soon: until one where none holds on."""
         end = at.end
         if self._may_move(at):
             return self._judge_up_to(at.segment, end, end, lines)
         for place, line in walk_forward(self._segments, at.segment, at.end, self._small):
-            is_marker = read_step(place, line, self._limits).is_marker
-            if place.segment != at.segment or is_marker or place.end - at.end > _AHEAD_BYTES:
+            step = read_step(place, line, self._limits)
+            if place.segment != at.segment or step.is_marker or place.end - at.end > _AHEAD_BYTES:
+                break
+            if self._line_may_move(step, line):
                 break
             end, lines = place.end, lines + 1
         return self._judge_up_to(at.segment, at.end, end, lines)

@@ -50,4 +50,4 @@ def growth_of(counted: list[int]) -> float:
     What it costs at any size is left out of account.
     """
     once, twice, four_times = counted
-    return (four_times - twice) / max(twice - once, 1)
+    return (four_times - twice) / max(twice - once, once / 4)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -199,6 +200,7 @@ class Judge(Verdicts):
     def __init__(self, wanted: int) -> None:
         super().__init__()
         self._wanted = wanted
+        self._takers: dict[int, tuple[list[int], list[int]]] = {}
 
     def see(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
         """One settled stretch, older than all before."""
@@ -228,12 +230,17 @@ class Judge(Verdicts):
         code = unpack(stay.refs[k])[1]
         if code > SPOKEN:
             return stay, "event" if code == SPOKEN + 1 else "metadata", None
-        newer = sum(unpack(ref)[1] <= SPOKEN for ref in stay.refs[:k]) if stay.removed else 0
-        for count, by in stay.removed:
-            if newer < count:
-                return stay, "removed", by[1]
-            newer -= count
+        newer, takers = self._removed_of(at, stay, stay.refs) if stay.removed else ([0], [])
+        if stay.removed and newer[k] < len(takers):
+            return stay, "removed", takers[newer[k]]
         return stay, stay.status, None if stay.by is None else stay.by[1]
+
+    def _removed_of(self, at: int, stay: Stay, refs: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Of a run, how many items are newer than each line, and where that lies that took the newest of them."""
+        if at not in self._takers:
+            newer = [*accumulate((unpack(ref)[1] <= SPOKEN for ref in refs), initial=0)]
+            self._takers[at] = newer, [by[1] for count, by in stay.removed for _ in range(count)]
+        return self._takers[at]
 
 
 def _lowest(stay: Stay) -> tuple[int, int]:
