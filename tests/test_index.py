@@ -146,7 +146,7 @@ def a_fork(home: Home, base: Path, *lines: bytes) -> Path:
     return home.add(50, *lines, meta=b.session_meta("019d0000-0000-7000-8000-000000000050", history_base=history_base))
 
 
-def test_a_fork_counts_what_it_refers_to_and_does_not_read_it_again(home: Home) -> None:
+def test_a_fork_counts_what_it_refers_to_and_reads_it_again_only_where_that_is_taken_back(home: Home) -> None:
     base = home.add(1)
     for n in range(300):
         append(base, turn(n))
@@ -154,10 +154,17 @@ def test_a_fork_counts_what_it_refers_to_and_does_not_read_it_again(home: Home) 
     found = home.digests()[fork.name]
     assert (found.turns, found.first_message) == (301, "q0")
     assert found.base_thread == base.name.removesuffix(".jsonl")[-36:]
-    append(fork, b.rolled_back(3) + b"\n")
+    append(fork, turn(300))
+    append(fork, b.rolled_back(1) + b"\n")
     assert home.opened_by_list() == [fork.name]
     assert home.fs.bytes_read < 2000
+    assert home.digests()[fork.name].turns == 301
+    append(fork, b.rolled_back(3) + b"\n")
+    assert set(home.opened_by_list()) == {fork.name, base.name}
     assert home.digests()[fork.name].turns == 298
+    append(fork, b.rolled_back(1) + b"\n")
+    assert set(home.opened_by_list()) == {fork.name, base.name}
+    assert home.digests()[fork.name].turns == 297
 
 
 def test_a_fork_notices_that_its_base_went_away_and_came_back(home: Home) -> None:

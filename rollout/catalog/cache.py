@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeVar
 
 import zstandard
 
-SCHEMA = 4
+SCHEMA = 5
 """Of all tables of the file, those of the texts too: another number, and the file is begun anew."""
 RACY_NS = 2_000_000_000
 """What was changed so shortly before it was seen may have changed again in the same tick: it is looked at once more."""
@@ -40,6 +40,9 @@ CREATE TABLE IF NOT EXISTS files (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS files_by_identity ON files (identity);
 CREATE TABLE IF NOT EXISTS memories (file INTEGER PRIMARY KEY, packed BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS links (
+    path TEXT PRIMARY KEY, base TEXT NOT NULL, device INTEGER NOT NULL, inode INTEGER NOT NULL
+) WITHOUT ROWID;
 """
 _COLUMNS = "path, id, identity, size, mtime_ns, seen_ns, generation, bases, known, checksum"
 _BROKEN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_FORMAT}
@@ -68,6 +71,14 @@ class Row(NamedTuple):
         """Of all of it."""
         numbers = f"{self.id} {self.identity} {self.size} {self.mtime_ns} {self.seen_ns} {self.generation}".encode()
         return zlib.crc32(self.known, zlib.crc32(self.bases, zlib.crc32(numbers, zlib.crc32(self.path))))
+
+
+class Link(NamedTuple):
+    """The file that another one goes on from: its path, and what the disk knows it by."""
+
+    base: str
+    device: int
+    inode: int
 
 
 class _NoFile(Exception):
@@ -125,6 +136,19 @@ class Cache:
             if found is not None:
                 return zstandard.ZstdDecompressor().decompress(found[0], max_output_size=_MOST_MEMORY_BYTES)
         return None
+
+    def link(self, path: str) -> Link | None:
+        """The file that a file goes on from, as it was when it was last met as a base; None if it does from none."""
+        found = self._run(
+            lambda db: db.execute("SELECT base, device, inode FROM links WHERE path = ?", (path,)).fetchone(), None
+        )
+        return None if found is None else Link(*found)
+
+    def put_links(self, links: Iterable[tuple[str, Link]]) -> None:
+        """Which files bases go on from, by their paths."""
+        wanted = [(path, *link) for path, link in links]
+        if wanted:
+            self._run(lambda db: _put_links(db, wanted), None)
 
     def paths(self) -> set[bytes]:
         """The paths of all rows."""
@@ -258,6 +282,11 @@ def _put(db: sqlite3.Connection, rows: Iterable[tuple[Row, bytes]]) -> None:
             db.execute("INSERT OR REPLACE INTO memories VALUES (?, ?)", (row.id, packed))
             if _read(db, "path", row.path) != [row]:
                 raise sqlite3.DatabaseError("a row is not found where it was put")
+
+
+def _put_links(db: sqlite3.Connection, links: Sequence[tuple[str, str, int, int]]) -> None:
+    with _transaction(db):
+        db.executemany("INSERT OR REPLACE INTO links VALUES (?, ?, ?, ?)", links)
 
 
 def _move(db: sqlite3.Connection, old: bytes, row: Row) -> None:

@@ -28,6 +28,8 @@ from rollout import late
 from rollout.catalog.cache import RACY_NS, Cache, Row
 from rollout.catalog.digest import TOO_LARGE, Digest
 from rollout.catalog.known import Known, Told
+from rollout.catalog.links import Links
+from rollout.catalog.seams import Prefixes
 from rollout.errors import NotFound, SourceError
 from rollout.ids import FileId
 from rollout.limits import LISTED, Limits
@@ -67,7 +69,7 @@ class Index:
         self._lock = threading.RLock()
         self._waiting: dict[bytes, tuple[Row, bytes]] = {}
         self._waiting_bytes = 0
-        self._bases = Bases(home, fs)
+        self._bases, self._links, self._prefixes = Bases(home, fs), Links(cache, fs), Prefixes()
         self._ahead: dict[bytes, Row] = {}  # rows that were read at once
 
     @classmethod
@@ -116,6 +118,7 @@ class Index:
         with self._lock:
             self._ahead = self._cache.rows() if at_once else {}
             self._bases.forget()
+            self._links.forget()
         files = entries if progress is None else list(entries)
         done = _Progress(progress, lambda: sum(size for _, size in self._stale(files)))
         try:
@@ -170,6 +173,7 @@ class Index:
         with self._lock:
             self._flush()
             self._bases.forget()
+            self._links.forget()
             entries = list(homes.scan(self.home, fs=self._fs))
             stale = list(self._stale(entries))
             path = self._cache.path
@@ -232,7 +236,9 @@ class Index:
             limits=self._limits,
             progress=done.within(status.size - (0 if before is None else before[1].end)),
             bases=self._bases,
+            prefixes=self._prefixes,
         )
+        self._links.add(found.links)
         if found.identity != status.identity:  # replaced between the two: the next look finds out what it is
             return found
         is_new = found.is_new and (row is None or row.size != status.size or not self._is_same(row, found))
@@ -275,6 +281,7 @@ class Index:
             with contextlib.suppress(OSError, SourceError):
                 status = self._fs.status(path)
                 found.append((path, *status.identity, status.identity == (device, inode)))
+            found.append((self._links.print_of(path), 0, 0, False))
         if known.wants is not None:
             found.append(("", 0, 0, False))
             for file in self._bases.all_of(FileId(known.wants)):

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from rollout.catalog.digest import Digest
+from rollout.catalog.seams import NOTHING, Prefix
 from rollout.core.spending import Ledger
 
 
@@ -32,9 +33,13 @@ class Known(msgspec.Struct, frozen=True, array_like=True, gc=False):
     file_damage: int = 0
     """How many files of the lineage are missing, and frames damaged."""
     bases: tuple[tuple[str, int, int], ...] = ()
-    """Path, device and inode of each base that was read."""
+    """Path, device and inode of the file that it goes on from, if it does."""
     wants: str | None = None
     """The id of the file of a base that is missing."""
+    floor: tuple[int, int, bool] | None = None
+    """The `Floor` at which the memory ends; None for the beginning of the log."""
+    prefix: Prefix = NOTHING
+    """What the log says up to there."""
 
 
 class Told(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -11,26 +11,26 @@ import contextlib
 import dataclasses
 import hashlib
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from rollout.catalog.digest import TOO_LARGE, Digest, base_id, says_of_itself
+from rollout.catalog.cache import Link
+from rollout.catalog.digest import TOO_LARGE, Digest, says_of_itself
 from rollout.catalog.known import Known
-from rollout.core import codec, lines
-from rollout.core.gather import Gatherer, unpack
-from rollout.core.labels import can_hold_label, label_of
+from rollout.catalog.passes import Files, Labels, Part, Tee
+from rollout.catalog.seams import MOST_NUMBER, Prefix, Prefixes
+from rollout.core import lines
 from rollout.core.memory import Memory, Recorder
 from rollout.core.metering import Gauge, Meter, MeteringGatherer
-from rollout.core.readings import read_gauge
-from rollout.core.reconstruct import Answer, Observer, Reconstruction, Segment
+from rollout.core.reconstruct import Floor, Reconstruction
 from rollout.core.spending import Ledger
-from rollout.core.tally import Tally, question_of, tell_items
-from rollout.core.turns import Mark, Span
-from rollout.errors import NotFound, TooLarge
-from rollout.limits import DEFAULT, TURN_TEXT_CHARACTERS, Limits
+from rollout.core.tally import Tally, tell_items
+from rollout.core.turns import Mark
+from rollout.errors import TooLarge
+from rollout.limits import DEFAULT, Limits
 from rollout.storage.bases import Bases, base_of
 from rollout.storage.fs import REAL, FileSystem
 from rollout.storage.keyed import has_keys
@@ -39,19 +39,22 @@ from rollout.storage.source import Lineage, Opened, open_bytes, open_path, visib
 
 EMPTY, FOREIGN = "empty", "no record of a rollout"
 _JOIN_BYTES = 512
-_MOST = 1 << 62  # what the encodings of numbers hold
 
 Progress = Callable[[int, int], None]
 
 
 class Look(msgspec.Struct, frozen=True):
-    """One look at a file. `is_new`: nothing of an earlier look was of use."""
+    """One look at a file. `is_new`: nothing of an earlier look was of use.
+
+    `links`: of the bases that were met, which file each goes on from (path, device, inode).
+    """
 
     known: Known
     memory: Memory
     is_new: bool
     bytes_read: int
     identity: tuple[int, int]
+    links: tuple[tuple[str, Link], ...] = ()
 
 
 def look(
@@ -63,29 +66,47 @@ def look(
     limits: Limits = DEFAULT,
     progress: Progress | None = None,
     bases: Bases | None = None,
+    prefixes: Prefixes | None = None,
 ) -> Look:
-    """Read a file (and its bases) from where the memory of it ends. SourceError; OSError if the disk fails.
+    """Read a file (and of its bases what `prefixes` do not tell) from where the memory of it ends.
+
+    SourceError; OSError if the disk fails.
 
     What was known `before` is of use if the file still goes on from there: the caller has made sure that it is the
     same file, here only the last bytes are compared. A file beyond the limits has a digest that says so.
     """
     if before is not None and before[0].digest.trouble == TOO_LARGE:
         before = None
+    wanted = _Wanted(path, home, fs, limits, progress, bases, Prefixes() if prefixes is None else prefixes)
     try:
-        return _look(path, home, before, fs, limits, progress, bases)
+        for again in (before, None):
+            with contextlib.suppress(_TooShallow):
+                return _look(wanted, again, stops=True)
+        return _look(wanted, None, stops=False)
     except TooLarge:
         return _look_at_head(path, fs, limits)
 
 
-def _look(
-    path: Path,
-    home: Path | None,
-    before: tuple[Known, Memory] | None,
-    fs: FileSystem,
-    limits: Limits,
-    progress: Progress | None,
-    bases: Bases | None,
-) -> Look:
+class _TooShallow(Exception):
+    """What is remembered ends where something is to be taken back beyond."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What a look is to be at, and with what."""
+
+    path: Path
+    home: Path | None
+    fs: FileSystem
+    limits: Limits
+    progress: Progress | None
+    bases: Bases | None
+    prefixes: Prefixes
+
+
+def _look(wanted: _Wanted, before: tuple[Known, Memory] | None, *, stops: bool) -> Look:
+    """`stops`: bases are read no further than to the next seam."""
+    path, fs, limits = wanted.path, wanted.fs, wanted.limits
     is_known = before is not None and not has_keys(fs)  # without keys nothing can be known of an encrypted file
     opened = open_path(path, fs=fs, limits=limits, is_known=is_known)
     lineage = None
@@ -95,8 +116,8 @@ def _look(
             opened.close()
             opened = open_path(path, fs=fs, limits=limits)
         end = visible_end(opened.source, limits, 0 if before is None else before[1].end)
-        lineage = Lineage(opened, home=home, fs=fs, limits=limits, end=end, bases=bases)
-        return _Reader(lineage, before, limits, progress).look()
+        lineage = Lineage(opened, home=wanted.home, fs=fs, limits=limits, end=end, bases=wanted.bases)
+        return _Reader(lineage, before, wanted, stops=stops).look()
     finally:
         (opened if lineage is None else lineage).close()
 
@@ -130,149 +151,113 @@ def join_of(source: lines.Source, end: int) -> bytes:
     return hashlib.blake2b(source.read_at(end - n, n), digest_size=8).digest()
 
 
-class _Tee:
-    """Several observers as one, in their order."""
-
-    def __init__(self, observers: Sequence[Observer]) -> None:
-        self._observers = observers
-
-    def see(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
-        for observer in self._observers:
-            observer.see(marks, spans)
-
-
-class _Labels:
-    """The labels of the lines that are read."""
-
-    def __init__(self, session_ids: Sequence[str] = (), tags: Sequence[tuple[str, str]] = ()) -> None:
-        self.session_ids, self.tags = set(session_ids), set(tags)
-
-    def watch(self, batch: lines.Batch) -> None:
-        if not can_hold_label(b"\n".join(batch.lines)):
-            return
-        for line in batch.lines:
-            if can_hold_label(line):
-                pieces = [line] if codec.decode_plain(line) else [piece.data for piece in codec.split(line)]
-                for label in map(label_of, pieces):
-                    self.tags.update(label.tags.items())
-                    if label.session_id is not None:
-                        self.session_ids.add(label.session_id)
-
-    def sorted(self) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
-        return tuple(sorted(self.session_ids)), tuple(sorted(self.tags))
-
-
 class _Reader:
     """Brings what is known of one file up to date."""
 
-    def __init__(
-        self,
-        lineage: Lineage,
-        before: tuple[Known, Memory] | None,
-        limits: Limits,
-        progress: Progress | None,
-    ) -> None:
-        self._lineage, self._limits, self._progress = lineage, limits, progress
+    def __init__(self, lineage: Lineage, before: tuple[Known, Memory] | None, wanted: _Wanted, *, stops: bool) -> None:
+        self._lineage, self._limits, self._progress = lineage, wanted.limits, wanted.progress
         self._known = None if before is None else before[0]
         self._memory = None if before is None else before[1]
         self._opened = lineage.opened[0]
-        self._segments: Iterator[Segment] = iter(lineage)
-        self._first = next(self._segments)
+        self._files, self._stops = Files(lineage, wanted.limits, wanted.prefixes), stops
 
     def look(self) -> Look:
         known, end = self._known, self._lineage.end
-        labels = _Labels(known.session_ids, known.tags) if known is not None else _Labels()
+        labels = Labels(known.session_ids, known.tags) if known is not None else Labels()
         whole = lines.last_line_end(self._opened.source, 0 if self._memory is None else self._memory.end, end)
-        recorder, tally, gauge = Recorder(), Tally(self._fetch, self._limits.depth), Gauge()
-        if whole == end:
-            memory = self._remember(whole, [recorder, tally, gauge], recorder, labels)
-            lasting, gather = labels, self._gather
-            spent = kept = self._ledger
-        else:  # a tail, which is not remembered: it may be mended away
-            memory = self._remember(whole, [recorder], recorder, labels)
-            lasting, labels, kept = labels, _Labels(*labels.sorted()), self._ledger
-            _, gather, meter = self._fold(end, memory, [tally, gauge], labels)
-            spent = meter.ledger(kept)
-        findings = _Findings(tally, gauge, gather, labels.sorted(), lasting.sorted(), spent, kept)
+        recorder = Recorder()
+        lasting = found = self._fold(whole, self._memory, labels, recorder)
+        memory = self._remember(whole, lasting, recorder)
+        if whole < end:  # a tail, which is not remembered: it may be mended away
+            found = self._fold(end, memory, Labels(*labels.sorted()))
         return Look(
-            known=self._know(memory, findings),
+            known=self._know(memory, lasting, found),
             memory=memory,
             is_new=known is None,
             bytes_read=self._lineage.bytes_read,
             identity=(0, 0) if self._opened.file is None else self._opened.file.identity,
+            links=tuple(_links(self._lineage.opened)),
         )
 
-    def _remember(self, end: int, observers: Sequence[Observer], recorder: Recorder, labels: _Labels) -> Memory:
-        """Read what is not remembered yet, up to a line end."""
-        before = self._memory
-        answer, gather, meter = self._fold(end, before, observers, labels)
-        self._gather = gather
-        self._ledger = meter.ledger(None if self._known is None else self._known.ledger)
-        threads = before.threads if before is not None else [segment.thread for segment in self._lineage.segments]
-        return Memory(
-            end=end,
-            records=gather.seq,
-            line_counts=tuple(count or 0 for count in answer.line_counts),
-            threads=tuple(threads),
-            usage=None if gather.usage is None else (gather.usage[0], bytes(gather.usage[1])),
-            marks=recorder.kept,
-        )
+    def _prefix(self, floor: Floor | None) -> Prefix:
+        if self._known is not None and self._known.floor == floor:
+            return self._known.prefix
+        return self._files.prefix(floor)
 
-    def _fold(
-        self, end: int, memory: Memory | None, observers: Sequence[Observer], labels: _Labels
-    ) -> tuple[Answer, Gatherer, Meter]:
-        meter = Meter()
+    def _fold(self, end: int, memory: Memory | None, labels: Labels, recorder: Recorder | None = None) -> _Found:
+        """A pass over the file up to `end` and what is remembered, or over its bases down to a seam."""
+        tally, gauge, meter = Tally(self._files.fetch, self._limits.depth), Gauge(), Meter()
         gather = MeteringGatherer(meter, self._limits)
         gather.close_world()
-        older = self._segments if memory is None else ()
-        answer = Reconstruction(
-            itertools.chain([dataclasses.replace(self._first, end=end)], older),
+        own = dataclasses.replace(self._lineage.segments[0], end=end)
+        fold = Reconstruction(
+            itertools.chain([own], self._files.behind(1) if memory is None else ()),
             limits=self._limits,
             gatherer=gather,
-            observer=_Tee(observers),
+            observer=Tee([*([] if recorder is None else [recorder]), tally, gauge]),  # a tally changes marks
             progress=self._progress,
             memory=memory,
             watch=labels.watch,
-        ).run()
-        return answer, gather, meter
+            is_floor=lambda floor: self._stops and tally.is_apart and self._files.is_floor(floor, (0, end)),
+        )
+        counts = fold.run().line_counts
+        if memory is not None and memory.is_cut and fold.floor is None:
+            raise _TooShallow
+        first, base_items = self._first_message(tally.first), self._base_items(tally.base)
+        part = Part(tally, gauge, gather, first, base_items, self._context_tokens(gauge.place))
+        return _Found(part, meter, labels, fold.floor, tuple(count or 0 for count in counts))
 
-    def _read_at(self, segment: int, begin: int, end: int) -> bytes:
-        while len(self._lineage.segments) <= segment:
-            if next(self._segments, None) is None:
-                raise NotFound("its base went away while it was read", path=self._opened.path)
-        return self._lineage.segments[segment].source.read_at(begin, end - begin)
+    def _remember(self, end: int, found: _Found, recorder: Recorder) -> Memory:
+        threads = self._memory.threads if self._memory is not None else [s.thread for s in self._lineage.segments]
+        usage, counts = found.part.gather.usage, found.line_counts
+        return Memory(
+            end=end,
+            records=found.part.gather.seq,
+            line_counts=counts,
+            threads=tuple(threads[: len(counts)]),
+            usage=None if usage is None else (usage[0], bytes(usage[1])),
+            marks=recorder.kept,
+            is_cut=found.floor is not None,
+        )
 
-    def _fetch(self, mark: Mark) -> bytes:
-        begin = mark.offset if mark.refs is None else unpack(mark.refs[-1])[0]  # a run lies where its lines do
-        return self._read_at(mark.segment, begin, mark.offset + mark.size)
-
-    def _know(self, memory: Memory, found: _Findings) -> Known:
-        before, opened, lineage = self._known, self._opened, self._lineage
-        meta, offset = opened.session, opened.meta_offset
+    def _know(self, memory: Memory, lasting: _Found, found: _Found) -> Known:
+        """`lasting`: what was found without the tail, if there is one."""
+        before, opened, part = self._known, self._opened, found.part
+        damage = self._files.damage  # of what was read so far
+        prefix = self._prefix(lasting.floor)
+        above = prefix if found is lasting else self._prefix(found.floor)
         if before is None:
-            damage = [damage for damage in lineage.damage() if damage.kind != "batch"]
-            bases = tuple((str(base.path), *base.file.identity) for base in lineage.opened[1:] if base.file is not None)
-            wants = base_id(lineage.opened[-1].session) if lineage.missing else None
-            of_files = Known(Digest(""), b"", file_damage=len(damage), bases=bases, wants=wants)
+            of_files = Known(
+                Digest(""),
+                b"",
+                file_damage=damage + prefix.file_damage,
+                bases=tuple(_places(self._lineage.opened[1:2])),
+                wants=prefix.wants,
+            )
         else:
             of_files = before
-        first, base = _place(found.tally.first), _place(found.tally.base)
-        base_items = self._base_items(found.tally.base)
-        gauge = None if found.gauge.place is None else found.gauge.place[:2]
+        kept = lasting.meter.ledger(None if before is None else before.ledger, prefix.ledger)
+        spent = kept if found is lasting else found.meter.ledger(kept)
+        meta, offset = opened.session, opened.meta_offset
         lasts = meta is not None and (before is not None or (offset is not None and offset < memory.end))
+        first, base = _place(part.tally.first), _place(part.tally.base)
+        gauge = None if part.gauge.place is None else part.gauge.place[:2]
+        labels = lasting.labels.sorted(prefix)
         return msgspec.structs.replace(
             of_files,
-            digest=self._digest(found, base_items, of_files.file_damage),
+            digest=self._digest(found, above, spent, of_files.file_damage),
             join=join_of(opened.source, memory.end),
             meta=_kept_meta(meta) if lasts and meta is not None else None,
             meta_is_first=opened.begins_with_meta,
             first=first if _is_within(first, memory) else None,
             base=base if _is_within(base, memory) else None,
-            base_items=base_items,
-            ledger=found.kept,
+            base_items=part.base_items,
+            ledger=kept,
             gauge=gauge if _is_within(gauge, memory) else None,
-            session_ids=found.lasting[0],
-            tags=found.lasting[1],
+            session_ids=labels[0],
+            tags=labels[1],
+            floor=lasting.floor,
+            prefix=prefix,
         )
 
     def _base_items(self, base: Mark | None) -> bytes | None:
@@ -280,68 +265,75 @@ class _Reader:
             return None
         if self._known is not None and self._known.base == _place(base):
             return self._known.base_items
-        return tell_items(self._fetch(base))
+        return tell_items(self._files.fetch(base))
 
     def _first_message(self, first: Mark | None) -> str | None:
         if first is None:
             return None
         if self._known is not None and self._known.first == _place(first):
             return self._known.digest.first_message
-        return question_of(self._fetch(first), first.kind, TURN_TEXT_CHARACTERS)
+        return self._files.question(first)
 
     def _context_tokens(self, place: tuple[int, int, int] | None) -> int | None:
         if place is None:
             return None
         if self._known is not None and self._known.gauge == place[:2]:
             return self._known.digest.context_tokens
-        reading = read_gauge(self._read_at(*place), self._limits.depth)
-        return None if reading is None else reading.context_tokens
+        return self._files.context_tokens(place)
 
-    def _digest(self, found: _Findings, base_items: bytes | None, file_damage: int) -> Digest:
-        opened, tally, end = self._opened, found.tally, self._lineage.end
+    def _digest(self, found: _Found, older: Prefix, spent: Ledger, file_damage: int) -> Digest:
+        opened, end = self._opened, self._lineage.end
         if self._known is None or self._known.meta is None:
             said = says_of_itself(opened.session, opened.thread or "")
             if len(self._lineage.opened) > 1:
                 said = msgspec.structs.replace(said, base_thread=self._lineage.opened[1].named_thread)
         else:
             said = self._known.digest
-        size = opened.source.size
+        size, now, labels = opened.source.size, found.part.behind(older), found.labels.sorted(older)
         return msgspec.structs.replace(
             said,
-            first_message=self._first_message(tally.first),
-            model=tally.model,
-            turns=tally.turns,
-            messages=tally.messages(base_items),
-            tokens=_total_tokens(found.gather, tally.base),
-            damaged=len(tally.damaged) + file_damage + (end < size),
-            spent=found.spent.spent,
-            context_tokens=self._context_tokens(found.gauge.place),
-            session_ids=found.labels[0],
-            tags=found.labels[1],
+            first_message=now.first_message,
+            model=now.model,
+            turns=now.turns,
+            messages=now.messages,
+            tokens=now.tokens,
+            damaged=len(found.part.tally.damaged) + file_damage + (end < size),
+            spent=spent.spent,
+            context_tokens=now.context_tokens,
+            session_ids=labels[0],
+            tags=labels[1],
             bytes=size if opened.file is None else opened.file.size(),
             text_bytes=size,
-            trouble=None if found.gather.seq else EMPTY if size == 0 else FOREIGN,
+            trouble=None if found.part.gather.seq else EMPTY if size == 0 else FOREIGN,
         )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Findings:
-    """What the passes over a file found. `lasting`: the labels without those of its tail, `kept`: what was spent."""
+class _Found:
+    """What a pass over a file has found; `floor` is the seam at which it has stopped, None for the log's beginning."""
 
-    tally: Tally
-    gauge: Gauge
-    gather: Gatherer
-    labels: tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
-    lasting: tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
-    spent: Ledger
-    kept: Ledger
+    part: Part
+    meter: Meter
+    labels: Labels
+    floor: Floor | None
+    line_counts: tuple[int, ...]
+
+
+def _places(opened: Iterable[Opened]) -> Iterator[tuple[str, int, int]]:
+    """Path, device and inode of files."""
+    return ((str(each.path), *each.file.identity) for each in opened if each.file is not None)
+
+
+def _links(opened: Sequence[Opened]) -> Iterator[tuple[str, Link]]:
+    """Which file each of the bases that were opened goes on from."""
+    return ((user[0], Link(*base)) for user, base in itertools.pairwise(_places(opened[1:])))
 
 
 def _kept_meta(meta: dict[str, Any]) -> dict[str, Any]:
     """What a lineage needs of a session_meta."""
     kept: dict[str, Any] = {"id": meta["id"]} if isinstance(meta.get("id"), str) else {}
     base = base_of(meta)
-    if base is not None and base.id is not None and max(base.end or 0, abs(base.ordinal or 0)) < _MOST:
+    if base is not None and base.id is not None and max(base.end or 0, abs(base.ordinal or 0)) < MOST_NUMBER:
         numbers = {"end_byte_offset": base.end, "end_ordinal_exclusive": base.ordinal}
         kept["history_base"] = {"thread_id": base.id, **numbers}
     return kept
@@ -353,11 +345,3 @@ def _place(mark: Mark | None) -> tuple[int, int] | None:
 
 def _is_within(place: tuple[int, int] | None, memory: Memory) -> bool:
     return place is not None and (place[0] > 0 or place[1] < memory.end)
-
-
-def _total_tokens(gather: Gatherer, base: Mark | None) -> int | None:
-    """S4: of the newest totals, if they are not older than the base."""
-    if gather.usage is None or (base is not None and gather.usage[0] > base.seq):
-        return None
-    total = codec.decode_value(gather.usage[1]).get("total_tokens")
-    return total if isinstance(total, int) and not isinstance(total, bool) and abs(total) < _MOST else None

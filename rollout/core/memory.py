@@ -37,7 +37,7 @@ class Kept(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Memory(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What the first `end` bytes of a file and its bases hold."""
+    """What the first `end` bytes of a file and its bases hold; of the bases no more than the fold has asked for."""
 
     end: int
     records: int
@@ -49,6 +49,8 @@ class Memory(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """`seq` and JSON of the newest token totals."""
     marks: list[Kept]
     """Newest first."""
+    is_cut: bool = False
+    """Older records are not among the marks, the oldest of which begins a turn of a base."""
 
     def encode(self) -> bytes:
         """For `Memory.decode`, of the same version of this module."""

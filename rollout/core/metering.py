@@ -45,9 +45,19 @@ class Meter:
             self._base = msgspec.structs.replace(self._base, model=note.model)
         return note.reading is not None and note.reading.context_tokens is not None
 
-    def ledger(self, before: Ledger | None) -> Ledger:
-        """What is known after all that was seen; `before`: of what stands above it, its bases then included."""
-        return (self._base if before is None else before).after(reversed(self._notes))
+    def ledger(self, before: Ledger | None, older: Ledger = Ledger()) -> Ledger:  # noqa: B008 - it cannot be changed
+        """What is known after all that was seen; `before`: of what stands above it, its bases then included.
+
+        `older`: of what stands above that part of the bases that was seen.
+        """
+        return (self.base(older) if before is None else before).after(reversed(self._notes))
+
+    def base(self, older: Ledger = Ledger()) -> Ledger:  # noqa: B008
+        """What the bases tell that must be known to go on from them."""
+        found = self._base
+        if found.running.counted is None:
+            found = msgspec.structs.replace(found, running=older.running)
+        return msgspec.structs.replace(found, model=found.model or older.model)
 
 
 class MeteringGatherer(Gatherer):
@@ -97,15 +107,16 @@ class Gauge:
 
         None if a compaction stands behind it: nothing has been measured since.
         """
-        self._is_found = False
+        self.is_found = False
+        """What is older does not matter any more."""
 
     def see(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
         """One settled stretch, older than all before."""
         for mark in reversed(marks):
-            if self._is_found:
+            if self.is_found:
                 return
             if mark.stands and mark.kind is Kind.COMPACTED:
-                self._is_found = True
+                self.is_found = True
             elif mark.stands and mark.refs is not None:
                 self._look_into(mark, mark.refs)
 
@@ -114,6 +125,6 @@ class Gauge:
         for ref in refs:
             offset, code = unpack(ref)
             if code >= METERED:
-                self.place, self._is_found = (mark.segment, offset, end), True
+                self.place, self.is_found = (mark.segment, offset, end), True
                 return
             end = offset

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from rollout.core import codec, lines
 from rollout.core import records as r
 from rollout.core.gather import Gatherer
 from rollout.core.history import Entry, History
 from rollout.core.memory import Memory
-from rollout.core.rollback import Claims, Standing
+from rollout.core.rollback import Claim, Claims, Standing
 from rollout.core.settle import Reference, Settlement
 from rollout.core.sift import sift, skim
 from rollout.core.turns import Kind, Mark, Span, fold_turns
@@ -34,6 +34,17 @@ class Segment:
     end: int
     thread: str = ""
     path: str | None = None
+
+
+class Floor(NamedTuple):
+    """Where a turn begins before which no marker takes back a turn any more, and nothing undone is undecided.
+
+    `trims`: the contextual messages right above are still taken back.
+    """
+
+    segment: int
+    offset: int
+    trims: bool
 
 
 class Observer(Protocol):
@@ -63,7 +74,9 @@ class Reconstruction:
     """Folds a lineage, newest segment first; `run` once. An observer sees all; the answer is then but counts.
 
     What `memory` tells of is not read again: it stands for the beginning of the first segment and all older ones. It
-    goes with an observer and a gatherer that traces. `watch` is given each batch of lines that is read.
+    goes with an observer and a gatherer that traces. `watch` is given each batch of lines that is read. `is_floor` is
+    asked at each `Floor`: reading stops there if it says so. `trims`: a log that goes on from this one has taken back
+    what came first in it, and with that the contextual messages at the end of this one.
     """
 
     def __init__(
@@ -76,9 +89,13 @@ class Reconstruction:
         progress: Callable[[int, int], None] | None = None,
         memory: Memory | None = None,
         watch: Callable[[lines.Batch], None] | None = None,
+        is_floor: Callable[[Floor], bool] | None = None,
+        trims: bool = False,
     ) -> None:
         self._segments, self._limits, self._progress = segments, limits, progress
-        self._memory, self._watch = memory, watch
+        self._memory, self._watch, self._is_floor = memory, watch, is_floor
+        self.floor: Floor | None = None
+        """Where reading has stopped, if it did at a floor."""
         self._gather = gatherer or Gatherer(limits=limits)
         self._observer = observer
         self._settled = Settlement(self._fetch, wants_history=self._gather.wants_items, depth=limits.depth)
@@ -86,6 +103,8 @@ class Reconstruction:
         self._line_counts: list[int | None] = []
         self._damage: list[tuple[r.Damage, int, int]] = []  # with segment and newlines
         self._claims = Claims()
+        if trims:
+            self._claims.put_ahead([Claim(Mark(Kind.ROLLED_BACK, 0, 0, 0, 0, 0), 0, trim=True)])
         self._waiting: list[tuple[list[Mark], list[Span]]] = []
         self._undecided = False  # whether an undone item of those is of the prefix
         self._skims = False  # nothing but the history is still asked for, and nothing is claimed back
@@ -102,7 +121,7 @@ class Reconstruction:
                 break
             self._line_counts[-1] = self._gather.newlines
             if self._memory is not None:
-                self._recall(self._memory)
+                complete = not self._recall(self._memory) and not self._memory.is_cut
                 break
         if complete:
             self._close_stretch()
@@ -133,16 +152,22 @@ class Reconstruction:
                 self._progress(done, segment.end - start)
         return False
 
-    def _recall(self, memory: Memory) -> None:
-        """Take what is remembered as if it had been read behind what was."""
-        gather = self._gather
-        gather.usage = gather.usage or memory.usage_behind(gather.seq)
+    def _recall(self, memory: Memory) -> bool:
+        """Take what is remembered as if it had been read behind what was; True if that has reached a floor."""
+        gather, is_done = self._gather, False
+        usage = gather.usage or memory.usage_behind(gather.seq)
+        counts = [memory.line_counts[0] + gather.newlines, *memory.line_counts[1:]]
         for mark in memory.marks_behind(gather.seq, gather.newlines):
             gather.recall(mark)
-            if mark.kind is Kind.STARTED:
-                self._close_stretch()
-        gather.seq += memory.records
-        self._line_counts = [memory.line_counts[0] + gather.newlines, *memory.line_counts[1:]]
+            if mark.kind is Kind.STARTED and self._close_stretch():
+                gather.seq, is_done = mark.seq, True
+                counts = [*counts[: mark.segment], 0]
+                break
+        else:
+            gather.seq += memory.records
+        gather.usage = None if usage is None or usage[0] > gather.seq else usage
+        self._line_counts = [*counts]
+        return is_done
 
     def _take_batch(self, batch: lines.Batch) -> bool:
         gather, depth = self._gather, self._limits.depth
@@ -217,10 +242,18 @@ class Reconstruction:
             return False
         self._settle(at_beginning=False)
         if self._observer is not None:
-            return False
+            return self._is_at_floor(marks)
         self._skims = settled.base is None and settled.knows_settings and not settled.has_old_compaction
         self._skims = self._skims and not self._claims
         return settled.is_complete
+
+    def _is_at_floor(self, marks: Sequence[Mark]) -> bool:
+        if self._is_floor is None or self._claims.count or not marks or marks[0].kind is not Kind.STARTED:
+            return False
+        floor = Floor(marks[0].segment, marks[0].offset, bool(self._claims))
+        if self._is_floor(floor):
+            self.floor = floor
+        return self.floor is not None
 
     def _settle(self, *, at_beginning: bool) -> None:
         for marks, spans in self._waiting:

@@ -47,6 +47,16 @@ class Tally:
         """The newest standing compaction with a replacement_history."""
         return self._settled.base
 
+    @property
+    def knows_model(self) -> bool:
+        """Whether `model` is found, be it that it has expired."""
+        return self._settled.knows_model
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether what is older only adds its own messages, or none: nothing here takes of them or replaces them."""
+        return self.base is not None or not (self._removed or self._settled.has_old_compaction)
+
     def see(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
         """One settled stretch, older than all before."""
         self._count_turns(marks)
