@@ -36,7 +36,7 @@ class Known(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Path, device and inode of the file that it goes on from, if it does."""
     wants: str | None = None
     """The id of the file of a base that is missing."""
-    floor: tuple[int, int, bool] | None = None
+    floor: tuple[int, int] | None = None
     """The `Floor` at which the memory ends; None for the beginning of the log."""
     prefix: Prefix = NOTHING
     """What the log says up to there."""

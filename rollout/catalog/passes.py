@@ -167,7 +167,7 @@ class Files:
 
     def is_floor(self, floor: Floor, since: tuple[int, int]) -> bool:
         """Whether a pass from `since` on is to stop there: in another file, after a while, or where all is known."""
-        number, offset, _ = floor
+        number, offset = floor
         if number == 0:
             return False
         if number != since[0] or self._seam(floor) in self._prefixes:
@@ -179,11 +179,11 @@ class Files:
             raise NotFound("its base went away while it was read", path=self._lineage.opened[0].path)
         opened = self._lineage.opened[floor.segment]
         identity = (0, 0) if opened.file is None else opened.file.identity
-        return Seam(str(opened.path), *identity, floor.offset, floor.trims)
+        return Seam(str(opened.path), *identity, floor.offset)
 
     def _read(self, floor: Floor) -> _Found:
         """A pass over the log up to a floor, down to the next."""
-        number, offset, trims = floor
+        number, offset = floor
         before, labels, meter, gauge = self.damage, Labels(), Meter(), Gauge()
         tally = Tally(lambda mark: self.fetch(mark, number - 1), self._limits.depth)
         gather = MeteringGatherer(meter, self._limits)
@@ -198,7 +198,6 @@ class Files:
             observer=Tee([tally, gauge]),
             watch=labels.watch,
             is_floor=lambda at: tally.is_apart and self.is_floor(_shifted(at, number - 1), (number, offset)),
-            trims=trims,
         )
         fold.run()
         place = None if gauge.place is None else (gauge.place[0] + number - 1, *gauge.place[1:])

@@ -50,7 +50,6 @@ class Seam(NamedTuple):
     device: int
     inode: int
     offset: int
-    trims: bool
 
 
 class Prefixes:

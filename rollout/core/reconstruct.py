@@ -19,7 +19,7 @@ from rollout.core import records as r
 from rollout.core.gather import Gatherer
 from rollout.core.history import Entry, History
 from rollout.core.memory import Memory
-from rollout.core.rollback import Claim, Claims, Standing
+from rollout.core.rollback import Claims, Standing
 from rollout.core.settle import Reference, Settlement
 from rollout.core.sift import sift, skim
 from rollout.core.turns import Kind, Mark, Span, fold_turns
@@ -39,12 +39,11 @@ class Segment:
 class Floor(NamedTuple):
     """Where a turn begins before which no marker takes back a turn any more, and nothing undone is undecided.
 
-    `trims`: the contextual messages right above are still taken back.
+    The contextual messages right above may still be taken back: no turn and no message of people's goes with them.
     """
 
     segment: int
     offset: int
-    trims: bool
 
 
 class Observer(Protocol):
@@ -75,8 +74,7 @@ class Reconstruction:
 
     What `memory` tells of is not read again: it stands for the beginning of the first segment and all older ones. It
     goes with an observer and a gatherer that traces. `watch` is given each batch of lines that is read. `is_floor` is
-    asked at each `Floor`: reading stops there if it says so. `trims`: a log that goes on from this one has taken back
-    what came first in it, and with that the contextual messages at the end of this one.
+    asked at each `Floor`: reading stops there if it says so.
     """
 
     def __init__(
@@ -90,7 +88,6 @@ class Reconstruction:
         memory: Memory | None = None,
         watch: Callable[[lines.Batch], None] | None = None,
         is_floor: Callable[[Floor], bool] | None = None,
-        trims: bool = False,
     ) -> None:
         self._segments, self._limits, self._progress = segments, limits, progress
         self._memory, self._watch, self._is_floor = memory, watch, is_floor
@@ -103,8 +100,6 @@ class Reconstruction:
         self._line_counts: list[int | None] = []
         self._damage: list[tuple[r.Damage, int, int]] = []  # with segment and newlines
         self._claims = Claims()
-        if trims:
-            self._claims.put_ahead([Claim(Mark(Kind.ROLLED_BACK, 0, 0, 0, 0, 0), 0, trim=True)])
         self._waiting: list[tuple[list[Mark], list[Span]]] = []
         self._undecided = False  # whether an undone item of those is of the prefix
         self._skims = False  # nothing but the history is still asked for, and nothing is claimed back
@@ -250,7 +245,7 @@ class Reconstruction:
     def _is_at_floor(self, marks: Sequence[Mark]) -> bool:
         if self._is_floor is None or self._claims.count or not marks or marks[0].kind is not Kind.STARTED:
             return False
-        floor = Floor(marks[0].segment, marks[0].offset, bool(self._claims))
+        floor = Floor(marks[0].segment, marks[0].offset)
         if self._is_floor(floor):
             self.floor = floor
         return self.floor is not None
