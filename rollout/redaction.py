@@ -50,7 +50,7 @@ _MOST_JSON_BYTES, _MOST_DEPTH = MIB, 64
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
-_WORD_BEGINS = rb"[ _.:-](?:[nrt]|\d{1,2}m|[23][0-9a-f])?"
+_WORD_BEGINS = rb"[ _.:-](?:[nrt]|[0-9]{1,2}m|[23][0-9a-f])?"
 """Ahead of a known form; an escaped line end, a colour, a byte in a URL leave a letter there (see `secret_rules`)."""
 
 

@@ -79,7 +79,7 @@ _SAMPLES = frozenset(
 )
 _BASE64_LINE = re.compile(r"[A-Za-z0-9+/=]{30,}")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-_PORT = re.compile(r"\d{1,5}(?:[/,?#]|$)")
+_PORT = re.compile(r"[0-9]{1,5}(?:[/,?#]|$)")
 
 
 def is_value(text: str) -> bool:
@@ -171,7 +171,8 @@ def _is_account(text: str) -> bool:
 
 # The parts of patterns
 
-_BEGINS = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|(?<=\[\dm)|(?<=\[\d\dm)|(?<=;\d\dm)|(?<=%[2-3][0-9A-Fa-f]))"
+_COLOUR = r"(?<=\[[0-9]m)|(?<=\[[0-9][0-9]m)|(?<=;[0-9][0-9]m)"
+_BEGINS = rf"(?:(?<![A-Za-z0-9])|(?<=\\[nrt])|{_COLOUR}|(?<=%[2-3][0-9A-Fa-f]))"
 """No letter or digit stands ahead, but for those of an escaped line end, a colour of a terminal, a byte in a URL."""
 _SPACE = r"(?:\s|\\[nrt])"
 _QUOTE = r"""(?:\\{0,3}["'`]|&(?:quot|apos|\#39|\#x27|\#34);)?"""
@@ -251,7 +252,7 @@ RULES: tuple[Rule, ...] = (  # where two overlap, the first one counts
            r"hooks\.slack(?:-gov)?\.com\\?/(?:services|workflows|triggers)(?P<secret>(?:\\?/[a-z0-9]{1,64}){2,6})",
            is_mixed, gate="hook"),
     _named("discord-webhook", "api/webhooks/ api\\/webhooks\\/",
-           rf"api\\?/webhooks\\?/(?P<secret>\d{{15,22}}\\?/{_ONE}{{40,128}}+)", bool, gate="hook"),
+           rf"api\\?/webhooks\\?/(?P<secret>[0-9]{{15,22}}\\?/{_ONE}{{40,128}}+)", bool, gate="hook"),
     _known("discord-token", "", rf"[MNO][\w-]{{22,28}}\.{_ONE}{{6}}\.{_ONE}{{27,64}}+", _is_numbered,
            probe=r"[mno][\w-]{22,28}\.[\w-]{6}\.[\w-]{27}"),
     _known("google-key", "aiza", r"AIza[0-9A-Za-z_-]{35}(?![0-9A-Za-z_-])"),
@@ -265,7 +266,7 @@ RULES: tuple[Rule, ...] = (  # where two overlap, the first one counts
            lambda text: is_random(text) or is_shuffled(text.partition("_")[2])),
     _known("sendgrid-key", "sg.", rf"SG\.{_ONE}{{16,64}}+\.{_ONE}{{16,64}}+"),
     _known("mailgun-key", "key-", r"key-[0-9a-f]{32}(?!\w)", probe=r"key-[0-9a-f]{32}"),
-    _known("mailchimp-key", "-us", r"[0-9a-f]{32}-us\d{1,2}(?!\w)", lead=32, probe=r"[0-9a-f]{32}-us[0-9]"),
+    _known("mailchimp-key", "-us", r"[0-9a-f]{32}-us[0-9]{1,2}(?!\w)", lead=32, probe=r"[0-9a-f]{32}-us[0-9]"),
     _known("twilio-key", "sk", r"SK[0-9a-f]{32}(?!\w)", probe=r"sk[0-9a-f]{32}"),
     _known("digitalocean-token", "doo_v1_ dop_v1_ dor_v1_", r"do[opr]_v1_[0-9a-f]{64}"),
     _known("square-token", "sq0atp- sq0csp- sq0idp-", rf"sq0(?:atp|csp|idp)-{_ONE}{{22,64}}+"),
@@ -281,7 +282,7 @@ RULES: tuple[Rule, ...] = (  # where two overlap, the first one counts
     _known("shopify-token", "shpat_ shpss_ shpca_ shppa_", r"shp(?:at|ss|ca|pa)_[0-9a-fA-F]{32}"),
     _known("grafana-token", "glsa_ glc_", r"(?:glsa_[A-Za-z0-9]{32}_[0-9a-f]{8}|glc_[A-Za-z0-9+/]{32,400}+={0,2})"),
     _known("grafana-token", "eyjrijoi", r"eyJrIjoi[A-Za-z0-9_-]{60,400}+={0,2}"),
-    _known("databricks-token", "dapi", r"dapi[0-9a-f]{32}(?:-\d)?(?!\w)", probe=r"dapi[0-9a-f]{32}"),
+    _known("databricks-token", "dapi", r"dapi[0-9a-f]{32}(?:-[0-9])?(?!\w)", probe=r"dapi[0-9a-f]{32}"),
     _known("notion-token", "secret_ ntn_", r"(?:secret_[A-Za-z0-9]{43}|ntn_[A-Za-z0-9]{40,64}+)(?!\w)", is_mixed,
            probe=r"(?:secret|ntn)_[a-z0-9]{40}"),
     _known("airtable-token", "pat", r"pat[A-Za-z0-9]{14}\.[0-9a-f]{64}", probe=r"pat[a-z0-9]{14}\.[0-9a-f]{64}"),
@@ -305,13 +306,13 @@ RULES: tuple[Rule, ...] = (  # where two overlap, the first one counts
            r"(?:dckr_[po]at_|lin_(?:api|oauth)_|gsk_|xai-|fig[do]_|nfp_|vc[pakri]_|HRKU-|pplx-|rubygems_|tvly-|"
            r"lsv2_[ps][tk]_|phx_|xkeysib-|nvapi-|e2b_|jina_|wandb_v1_|sm_aat_|AT[AC]TT3x|dt0c01\.|ops_eyJ)"
            rf"(?:{_ONE}|[.=](?=\w)){{20,1024}}+", is_random),
-    Rule("telegram-token", (b":aa",), rb"(?<=\d{8}):(?P<secret>AA[\w-]{33})(?![\w-])", bool, known=True,
-         probe=rb"(?:bot)?\d{8,10}:aa[\w-]{33}"),
+    Rule("telegram-token", (b":aa",), rb"(?<=[0-9]{8}):(?P<secret>AA[\w-]{33})(?![\w-])", bool, known=True,
+         probe=rb"(?:bot)?[0-9]{8,10}:aa[\w-]{33}"),
     _known("jwt", "eyj",
            rf"eyJ{_ONE}{{8,4000}}+\.(?:eyJ{_ONE}{{8,8000}}+|{_ONE}{{0,1000}}+)\.{_ONE}{{8,2000}}+"
            rf"(?:\.{_ONE}{{4,8000}}+)*+"),
     _named("azure-secret", "q~",
-           r"(?:(?<![\w~.-])|(?<=\[\dm)|(?<=\[\d\dm))[\w~.-]{3}\dQ~[\w~.-]{31,40}+", is_random, lead=4, gate="~"),
+           rf"(?:(?<![\w~.-])|{_COLOUR})[\w~.-]{{3}}[0-9]Q~[\w~.-]{{31,40}}+", is_random, lead=4, gate="~"),
     _named("url-signature", "sig=",
            r"(?<=[?&;\s\"'])sig=(?P<secret>[a-z0-9%+/]{40,128}+={0,2})", is_mixed, gate="&"),
     _named("password-hash", "$apr1$ $2a$ $2b$ $2y$ $1$ $5$ $6$ $y$ $argon2",

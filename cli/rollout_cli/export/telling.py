@@ -12,7 +12,7 @@ from rollout_cli.export.chronicle import SEEN, Entry
 from rollout_cli.items import SUMMARY, describe, is_known, texts
 
 _IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
-_TIME = re.compile(r"[\d:.TZ+-]{1,40}")
+_TIME = re.compile(r"[0-9:.TZ+-]{1,40}")
 _UNTOLD = frozenset({"id", "call_id", "turn_id", "internal_chat_message_metadata_passthrough"})
 _FATES = {
     "replaced": "replaced by line",
