@@ -143,7 +143,7 @@ def _decoded(text: str) -> bytes:
 
 def _is_numbered(text: str) -> bool:
     """A Discord token, which begins with the number of its bot in base64."""
-    return _decoded(text.partition(".")[0]).isdigit()
+    return re.fullmatch(rb"[0-9]{15,21}", _decoded(text.partition(".")[0])) is not None
 
 
 def _is_encoded_key(text: str) -> bool:
