@@ -49,9 +49,13 @@ def _compiled(expression: bytes, flags: re.RegexFlag) -> re.Pattern[bytes]:
 # What a value has to be like, where its form alone does not tell
 
 
+def _count_digits(text: str) -> int:
+    return sum(c in "0123456789" for c in text)
+
+
 def is_mixed(text: str) -> bool:
     """Digits and letters: no word, no number."""
-    return any(c.isdigit() for c in text) and any(c.isalpha() for c in text)
+    return _count_digits(text) > 0 and any(c.isalpha() for c in text)
 
 
 def is_shuffled(text: str) -> bool:
@@ -62,7 +66,7 @@ def is_shuffled(text: str) -> bool:
 
 def is_random(text: str) -> bool:
     """Letters of both cases, or many digits among them: no name made of words."""
-    digits = sum(c.isdigit() for c in text)
+    digits = _count_digits(text)
     return (is_mixed(text) and (digits >= 4 or (text.lower() != text != text.upper()))) or is_shuffled(text)
 
 
@@ -96,7 +100,7 @@ def is_token(text: str) -> bool:
 
 def is_password(text: str) -> bool:
     """Whether what is called a password is one: no word, no number, no placeholder, no name of a program."""
-    return len(text) >= 6 and not text.isdigit() and not _EXPRESSION.fullmatch(text) and not _PLACEHOLDER.search(text)
+    return len(text) >= 6 and _count_digits(text) < len(text) and not _EXPRESSION.fullmatch(text) and not _PLACEHOLDER.search(text)
 
 
 def is_argument(text: str) -> bool:
@@ -117,7 +121,7 @@ def is_url_password(text: str) -> bool:
 
 def is_user_password(text: str) -> bool:
     """What stands behind `user:` on a command line: no group or port of an image."""
-    return len(text) >= 4 and not text.isdigit() and text.lower() not in _SAMPLES and not _PLACEHOLDER.search(text)
+    return len(text) >= 4 and _count_digits(text) < len(text) and text.lower() not in _SAMPLES and not _PLACEHOLDER.search(text)
 
 
 def is_credential(text: str) -> bool:
