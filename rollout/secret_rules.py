@@ -100,7 +100,12 @@ def is_token(text: str) -> bool:
 
 def is_password(text: str) -> bool:
     """Whether what is called a password is one: no word, no number, no placeholder, no name of a program."""
-    return len(text) >= 6 and _count_digits(text) < len(text) and not _EXPRESSION.fullmatch(text) and not _PLACEHOLDER.search(text)
+    return (
+        len(text) >= 6
+        and _count_digits(text) < len(text)
+        and not _EXPRESSION.fullmatch(text)
+        and not _PLACEHOLDER.search(text)
+    )
 
 
 def is_argument(text: str) -> bool:
@@ -121,7 +126,12 @@ def is_url_password(text: str) -> bool:
 
 def is_user_password(text: str) -> bool:
     """What stands behind `user:` on a command line: no group or port of an image."""
-    return len(text) >= 4 and _count_digits(text) < len(text) and text.lower() not in _SAMPLES and not _PLACEHOLDER.search(text)
+    return (
+        len(text) >= 4
+        and _count_digits(text) < len(text)
+        and text.lower() not in _SAMPLES
+        and not _PLACEHOLDER.search(text)
+    )
 
 
 def is_credential(text: str) -> bool:
