@@ -3,7 +3,8 @@
 A line is `{"timestamp":…,"type":…,"payload":…}` (an `ordinal` before the type where the log has them, then the keys of
 a label), compact, UTF-8. A value is JSON already or it is refused: nothing is turned into something else, and no number
 goes through a float. JSON that is given as bytes is checked and put in as it is. What is refused raises RecordError
-before a byte is written.
+before a byte is written. One thing is mended: a lone surrogate, which no file can hold, is written as U+FFFD (see
+`core.surrogates`), so that what a tool has given back is never lost to a name that is no text.
 
 A payload may hold what looks like the beginning of a line. A write that a crash cuts behind such an object would leave
 it as a record of its own (readers look for one behind a torn line), so its first key is spelled with an escape.
@@ -23,6 +24,7 @@ from msgspec import Raw
 from rollout.core import codec
 from rollout.core import records as r
 from rollout.core.history import History
+from rollout.core.surrogates import mend, mend_json, mend_text
 from rollout.errors import RecordError
 from rollout.limits import DEFAULT
 
@@ -41,6 +43,10 @@ class Part(NamedTuple):
 
     type: str
     payload: bytes
+
+
+class _LoneSurrogateError(ValueError):
+    """There is one in a value that is JSON already."""
 
 
 class _Item(msgspec.Struct, frozen=True):
@@ -88,9 +94,19 @@ def encode(value: object) -> bytes:
 
 def encode_value(value: object) -> bytes:
     """A JSON value as JSON on one line; bytes are none."""
+    return encode_mended(value)[0]
+
+
+def encode_mended(value: object) -> tuple[bytes, object]:
+    """The same, and the value that it is the JSON of: `value` itself, or what mending its lone surrogates has left."""
     try:
-        _check(value)
-        return _encode(value)
+        try:
+            _check(value)
+            return _encode(value), value
+        except (UnicodeEncodeError, _LoneSurrogateError):
+            value = mend(value)
+            _check(value)
+            return _encode(value), value
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
         raise RecordError(f"not JSON: {error}") from None
 
@@ -100,9 +116,9 @@ def encode_item(item: AnyItem) -> tuple[bytes, str, str | None]:
     if isinstance(item, _BYTES):
         payload = _one_line(bytes(item))
     else:
-        payload = encode(item)
-        if type(item) is dict:
-            kind, role = item.get("type"), item.get("role")
+        payload, written = encode_mended(item)
+        if type(written) is dict:
+            kind, role = written.get("type"), written.get("role")
             if type(kind) is str and (role is None or type(role) is str):
                 return payload, kind, role
     found = _shaped("response_item", payload)
@@ -148,7 +164,7 @@ def head(type: str, unix_seconds: float, ordinal: int | None = None, label: byte
 
 @functools.lru_cache(maxsize=16)  # many records are of one millisecond
 def _head(unix_ms: int, type: str, keys: bytes) -> bytes:
-    return b'{"timestamp":"%b",%b"type":%b,"payload":' % (_timestamp(unix_ms).encode(), keys, _encode(type))
+    return b'{"timestamp":"%b",%b"type":%b,"payload":' % (_timestamp(unix_ms).encode(), keys, _encode(mend_text(type)))
 
 
 def enclose(head: bytes, payload: bytes, behind: bytes = b"") -> bytes:
@@ -204,6 +220,8 @@ def _check(value: object) -> None:
             raise ValueError(f"{value} is no number of JSON")
     elif isinstance(value, Raw):
         data = bytes(value)
+        if mend_json(data) != data:
+            raise _LoneSurrogateError
         if b"\n" in data or not codec.is_utf8(data):
             raise ValueError("line ends or invalid UTF-8 in what is said to be JSON")
         _shaped("", data)
@@ -218,7 +236,7 @@ def _one_line(data: bytes) -> bytes:
         raise RecordError("JSON with line ends in it", remedy="give it on one line")
     if not codec.is_utf8(data):
         raise RecordError("not JSON: invalid UTF-8")
-    return data
+    return mend_json(data)
 
 
 def _shaped(type: str, payload: bytes) -> Any:

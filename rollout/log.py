@@ -160,7 +160,8 @@ class Rollout:
     ) -> int:
         """A record of any type, known or not, in a turn or outside; the offset behind it. RecordError, Conflict.
 
-        What the log has methods for is refused. `payload` is any JSON value, or JSON in bytes.
+        What the log has methods for is refused. `payload` is any JSON value, or JSON in bytes; each lone surrogate in
+        it is written as U+FFFD.
         """
         part, given = encoding.record(type, payload), labels.label(session_id, tags)
         with self._recorder.lock:

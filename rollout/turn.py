@@ -203,6 +203,7 @@ class OpenTurn:
     ) -> int:
         """One item as the model API has it, as a mapping or as its JSON in bytes; the offset behind it.
 
+        Each lone surrogate in it, as `os.fsdecode` makes of a byte that is no text, is written as U+FFFD.
         An assistant's message gets an agent_message event, each plan in it an item_completed event.
         RecordError, or Conflict if the log does not end at `expected_end`: nothing was written.
         """

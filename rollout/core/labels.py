@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from rollout.core.surrogates import mend
 from rollout.errors import UsageError
 from rollout.ids import SessionId
 from rollout.limits import LABEL_TAGS, TAG_KEY_CHARACTERS, TAG_VALUE_CHARACTERS
@@ -193,12 +194,13 @@ def _text(raw: bytes | Raw) -> str | None:
 
 
 def _checked(tags: Any) -> dict[str, str]:
-    """A copy of tags that may be set."""
+    """A copy of tags that may be set, without lone surrogates."""
     if not isinstance(tags, Mapping):
         raise UsageError(f"tags are {_shown(tags)}", remedy="give a mapping of strings to strings")
-    if len(tags) > LABEL_TAGS:
-        raise UsageError(f"{len(tags)} tags", remedy=f"give {LABEL_TAGS} at most")
-    for key, value in tags.items():
+    found: dict[Any, Any] = mend(tags)
+    if len(found) > LABEL_TAGS:
+        raise UsageError(f"{len(found)} tags", remedy=f"give {LABEL_TAGS} at most")
+    for key, value in found.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise UsageError(f"the tag {_shown(key)} is {_shown(value)}", remedy="give strings")
         if not 0 < len(key) <= TAG_KEY_CHARACTERS:
@@ -206,17 +208,14 @@ def _checked(tags: Any) -> dict[str, str]:
         if len(value) > TAG_VALUE_CHARACTERS:
             remedy = f"give {TAG_VALUE_CHARACTERS} at most"
             raise UsageError(f"the tag {_shown(key)} has {len(value)} characters", remedy=remedy)
-    return dict(tags)
+    return found
 
 
 def _envelope(session_id: SessionId | None, tags: Mapping[str, str]) -> bytes:
     named = b"" if session_id is None else b'"session_id":"%b",' % session_id.encode()
     if not tags:
         return named
-    try:
-        spelled = _encode(tags)
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"tags that are no JSON: {error}", remedy="give valid Unicode") from None
+    spelled = _encode(tags)
     # What begins like a record is taken for one where a damaged line is searched for records.
     return b'%b"tags":%b,' % (named, spelled.replace(b'{"timestamp":', b'{ "timestamp":', 1))
 

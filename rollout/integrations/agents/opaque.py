@@ -3,7 +3,8 @@
 An item that the model API would take is written as it is. A message without a `type` (the SDK's short form) gets one,
 so that a reader of the log sees a message. What no reader would show (S3: system messages, hidden types, values that
 are no items at all) is put into an item of type `session_item`. Behind the payload the line then says what was done
-to it (`"item":"typeless"` or `"item":"wrapped"`); other readers pass over that key.
+to it (`"item":"typeless"` or `"item":"wrapped"`); other readers pass over that key. Only a lone surrogate comes back as
+another character: U+FFFD, as no file can hold it.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def lines_of(items: Iterable[object], unix_seconds: float, label: bytes = b"") -
 
 def _payload_of(item: object) -> tuple[bytes, bytes]:
     """The payload, and what stands behind it."""
-    payload = encoding.encode_value(item)
+    payload, item = encoding.encode_mended(item)
     if type(item) is not dict and not isinstance(item, Mapping):
         if isinstance(item, Raw):
             raise RecordError("not JSON: an item is of type Raw")

@@ -46,7 +46,9 @@ class RolloutSession:
     """A session by its id: any text. Without a `path` it is kept in memory; else `path` is a home, made if need be.
 
     Safe to use from several tasks, event loops, threads and processes at once, by one object or by many. Items come
-    back equal and in order, as new objects; what is no JSON is refused (RecordError) before anything is written.
+    back equal and in order, as new objects; only a lone surrogate (half a character, as `os.fsdecode` makes of a byte
+    that is no text) is kept, and comes back, as U+FFFD, in keys too. What is no JSON is refused (RecordError) before
+    anything is written.
     Locked if another program holds the file for longer than `lock_timeout_s`, WriteError if the disk refuses: a call
     that raises one of these before it has written leaves everything as it was.
 
