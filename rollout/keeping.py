@@ -101,7 +101,7 @@ class Keeper:
     def _place_of(self, file: Path) -> Path:
         parts = ids.parse_file_name(file.name)
         assert parts is not None
-        return self.home.joinpath("sessions", *parts.time.partition("T")[0].split("-"), file.name)
+        return homes.day_folder(self.home, parts.time) / file.name
 
     def _move(self, path: Path, place: Callable[[Path], Path], what: str, *, is_reversed: bool) -> Path:
         self.tidy()

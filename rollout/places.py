@@ -23,7 +23,7 @@ def new_path(ports: Ports, thread: str, *, beside: Path | None = None) -> Path:
     now = datetime.datetime.fromtimestamp(ports.clock(), datetime.UTC)
     name = ids.file_name(ids.ThreadId(thread), now)
     if ports.home is not None:
-        return ports.home / "sessions" / f"{now:%Y}" / f"{now:%m}" / f"{now:%d}" / name
+        return homes.day_folder(ports.home, f"{now:%Y-%m-%d}") / name
     if beside is None:
         raise UsageError("a new log needs a home", remedy="make it with Store(home).create()")
     return beside.parent / name

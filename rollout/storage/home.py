@@ -104,6 +104,17 @@ def home_of(path: Path) -> Path | None:
     return None
 
 
+def day_folder(home: Path, day: str) -> Path:
+    """Where the rollouts of a day lie, which is told as 2026-03-20 or as the time in a file's name."""
+    return home.joinpath("sessions", *day[:10].split("-"))
+
+
+def usual_places(home: Path, name: str) -> list[Path]:
+    """Where a rollout of a home lies that nobody has moved by hand: in the folder of its day, or in the archive."""
+    parts = ids.parse_file_name(name)
+    return [] if parts is None else [day_folder(home, parts.time) / name, home / "archived_sessions" / name]
+
+
 def _not_told(path: Path, what: str) -> None:
     pass
 

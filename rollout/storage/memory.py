@@ -190,6 +190,8 @@ class MemoryFileSystem:
     def status(self, path: AnyPath) -> Status:
         """As the port says."""
         node = self._files.get(_name(path))
+        if node is None and _name(path) in self._dirs:
+            return Status(0, 0, (0, 0))
         if node is None:
             raise _error(FileNotFoundError, errno.ENOENT, _name(path))
         return Status(len(node.data), node.mtime_ns, (0, node.number))

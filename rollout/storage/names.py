@@ -5,10 +5,14 @@ is no such line is passed over: torn and damaged ones, NUL bytes, lines of other
 together the whole one counts. A name is written as one line in one write, behind a line end if somebody left a torn
 one, and is on the disk when `write` returns. Writers of this library wait for each other (a lock on the file itself);
 other programs need not, as nothing is ever cut off or replaced.
+
+A line of this library may say `gives_way`: its name counts only while no other thread has it without that, and of
+several such the newest. So a thread can be given a name that nobody else loses by it, and no file is read for that.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import re
 import unicodedata
@@ -37,6 +41,7 @@ _TRIES = 3
 class _Line(msgspec.Struct):
     id: str
     thread_name: str
+    gives_way: object = False
 
 
 _decode = msgspec.json.Decoder(_Line).decode
@@ -136,8 +141,7 @@ class Names:
         except SourceError as error:
             return _Seen(None, trouble=error.message)
         try:
-            names = dict[str, str]()
-            lost = _read_names(file, names)
+            names, lost = _read_names(file)
             return _Seen(status, names, lost_lines=lost)  # what came behind that status is looked at next time
         except SourceError as error:
             return _Seen(None, trouble=error.message)
@@ -157,9 +161,7 @@ class Names:
                 for other, its in _names_in(file).items() if kept is not None else ():
                     if other != thread and its == kept and is_there(other):
                         raise UsageError(f"{kept!r} is the name of thread {other}", remedy="give another name")
-                size = file.size()
-                is_torn = size > 0 and file.read_at(size - 1, 1) != b"\n"
-                file.append(b"\n" + line if is_torn else line)
+                _append(file, line)
                 file.sync()
                 self._fs.sync_dir(self.path.parent)  # who made the file may have died before
             finally:
@@ -167,6 +169,21 @@ class Names:
         except OSError as error:
             raise WriteError(f"cannot be written: {error.strerror}", path=self.path) from error
         return kept
+
+    def note(self, thread: str, name: str, updated_at: str) -> None:
+        """Names a thread as long as no other one has that name. Costs the same however many names there are.
+
+        Is not waited for: a crash of the machine may take the name away again. UsageError for a name that can be none,
+        or that is not as it would be kept (`check_name`); WriteError.
+        """
+        if check_name(name) != name:
+            raise UsageError("a name that would be kept as another one", remedy="trim it, in normal form C")
+        told = {"id": thread, "thread_name": name, "updated_at": updated_at, "gives_way": True}
+        try:
+            with contextlib.closing(self._held()) as file:
+                _append(file, msgspec.json.encode(told) + b"\n")
+        except OSError as error:
+            raise WriteError(f"cannot be written: {error.strerror}", path=self.path) from error
 
     def _held(self) -> AppendFile:
         """The file, made if it is not there, under the lock of its writers. Locked."""
@@ -197,13 +214,19 @@ class _Bytes:
 
 
 def _names_in(file: ReadFile) -> dict[str, str]:
-    found: dict[str, str] = {}
-    _read_names(file, found)
-    return found
+    return _read_names(file)[0]
 
 
-def _read_names(file: ReadFile, found: dict[str, str]) -> int:
-    """Adds the names of a file to `found`; how many lines name nothing."""
+def _append(file: AppendFile, line: bytes) -> None:
+    """Writes a line, behind a line end if somebody has left a torn one."""
+    size = file.size()
+    is_torn = size > 0 and file.read_at(size - 1, 1) != b"\n"
+    file.append(b"\n" + line if is_torn else line)
+
+
+def _read_names(file: ReadFile) -> tuple[dict[str, str], int]:
+    """The names of a file by thread, and how many lines name nothing."""
+    given: dict[str, _Line] = {}
     lost = 0
     for block in lines.forward(_Bytes(file), limits=_LIMITS):
         if not isinstance(block, lines.Batch):
@@ -213,10 +236,22 @@ def _read_names(file: ReadFile, found: dict[str, str]) -> int:
             entries = _entries(line)
             lost += not entries and bool(line.strip(b"\0 \t\r\n"))
             for entry in entries:
-                found[entry.id.lower()] = entry.thread_name.strip()
-    for thread in [thread for thread, name in found.items() if not name]:
-        del found[thread]
-    return lost
+                given.pop(entry.id.lower(), None)  # the newest line is the last one
+                given[entry.id.lower()] = entry
+    return _names_of(given), lost
+
+
+def _names_of(given: Mapping[str, _Line]) -> dict[str, str]:
+    """The names that count of the newest line of each thread, oldest first."""
+    found = {thread: name for thread, line in given.items() if (name := line.thread_name.strip())}
+    modest = [thread for thread in found if given[thread].gives_way is True]
+    taken = {name for thread, name in found.items() if given[thread].gives_way is not True}
+    for thread in reversed(modest):
+        if found[thread] in taken:
+            del found[thread]
+        else:
+            taken.add(found[thread])
+    return found
 
 
 def _entries(line: bytes) -> list[_Line]:

@@ -19,6 +19,7 @@ from rollout.storage.durability import Durability
 from rollout.storage.encrypted import Scribe
 from rollout.storage.fs import AnyPath, AppendFile, FileSystem
 from rollout.storage.plain import FileSource
+from rollout.storage.synced import first_to_sync
 from rollout.storage.writer import Writer, closing_on_error, explained, make_dirs, remove_rekeyed
 
 _CHUNK_BYTES = 8 * KIB
@@ -43,14 +44,19 @@ class SharedWriter(Writer):
         *,
         holds_record: recovery.HoldsRecord,
         root: AnyPath | None = None,
+        is_named: bool = False,
     ) -> SharedWriter:
-        """A file that is there. NotFound, NotARollout, WriteError. Nothing of it is changed yet."""
+        """A file that is there; `is_named`: its name is on the disk, too. Nothing of it is changed yet.
+
+        NotFound, NotARollout, WriteError.
+        """
         name = os.fspath(path)
         with explained(name):
             file = fs.open_append(name)
         with closing_on_error(file):
             with explained(name):
-                dirs = make_dirs(fs, os.path.dirname(name) or ".", root=root)
+                folder = os.path.dirname(name) or "."
+                dirs = [] if is_named else make_dirs(fs, folder, root=first_to_sync(fs, folder, root))
             writer = cls(fs, name, file, dirs, Durability.NONE)
             writer._holds_record = holds_record
             writer._end = 0  # nothing of it was looked at

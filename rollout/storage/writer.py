@@ -53,7 +53,7 @@ def make_dirs(fs: FileSystem, path: AnyPath, *, root: AnyPath | None = None) -> 
     while True:
         to_sync.append(at)
         try:
-            fs.names(at)
+            fs.status(os.path.join(at, "."))  # what is in it does not matter, and may be much
         except (FileNotFoundError, NotADirectoryError):  # if a file is in the way, `make_folder` says so
             missing.append(at)
         else:

@@ -74,11 +74,12 @@ class _Shared:
 class ItemLog:
     """One rollout. `find()` gives its path now, sealed or not (NotFound); it is asked again when that is no more.
 
-    Methods raise NotFound if it was deleted, SourceError, Locked after `lock_timeout_s`, WriteError.
+    `made` is its path if it has just been made there, and its name is on the disk. Methods raise NotFound if it was
+    deleted, SourceError, Locked after `lock_timeout_s`, WriteError.
     """
 
-    def __init__(self, find: Callable[[], Path], ports: Ports, lock_timeout_s: float) -> None:
-        self._find, self._ports, self._lock_timeout_s = find, ports, lock_timeout_s
+    def __init__(self, find: Callable[[], Path], ports: Ports, lock_timeout_s: float, made: Path | None = None) -> None:
+        self._find, self._ports, self._lock_timeout_s, self._made = find, ports, lock_timeout_s, made
         self._guard = threading.RLock()  # of what is shared
         self._shared: _Shared | None = None
         self._known: _Known | None = None  # whichever thread has looked last: replaced, never changed
@@ -334,7 +335,9 @@ class ItemLog:
                 path, fs = self._find(), self._ports.fs
                 if path.suffix == ".zst":
                     path = sealing.unseal(fs, path, held_by=holder(self._ports.timestamp()))
-                writer = SharedWriter.share(fs, path, holds_record=holds_record, root=self._ports.home)
+                root, is_named = self._ports.home, path == self._made
+                writer = SharedWriter.share(fs, path, holds_record=holds_record, root=root, is_named=is_named)
+                self._made = None
                 self._shared = _Shared(writer, path)
             return self._shared
 

@@ -19,6 +19,7 @@ from rollout.errors import NotFound, Poisoned
 from rollout.ports import Ports
 from rollout.storage.port import Status
 from rollout.storage.shared import SharedWriter
+from rollout.storage.synced import mark_synced
 from rollout.storage.writer import explained, make_dirs
 
 MAIN = "main"
@@ -84,6 +85,7 @@ class Ledger:
         """Nothing was seen that a crash of others could take back."""
         self._seen: Status | None = None
         self._writer: SharedWriter | None = None
+        self._is_new = False  # made by this object, and nothing is noted yet
 
     def refresh(self) -> None:
         """Reads the file again if it has changed."""
@@ -143,6 +145,9 @@ class Ledger:
         self._writer.append([msgspec.json.encode(entry) + b"\n"])
         self.refresh()
         self._commit()
+        if self._is_new:
+            mark_synced(self._ports.fs, self.path.parent)
+            self._is_new = False
 
     def _commit(self) -> None:
         assert self._writer is not None
@@ -163,6 +168,7 @@ class Ledger:
                 make_dirs(fs, self.path.parent, root=home)
                 with contextlib.suppress(FileExistsError):
                     fs.open_append(self.path, create=True).close()
+                    self._is_new = True
             self._writer = SharedWriter.share(fs, self.path, holds_record=_is_entry, root=home)
         return self._writer
 
