@@ -94,9 +94,11 @@ def recent(segments: Iterable[Segment], count: int | None, limits: Limits = DEFA
     """The same entries, and the places that they take in the log."""
     gone: dict[int, int] = {}
     found = _recent(segments, count, limits, _none_plain, _as_it_is, gone)
-    if found is None or not gone:
-        return None if found is None else Recent(found)
-    return Recent(found, [1 + gone.get(i, 0) for i in range(len(found) - 1, -1, -1)])
+    return None if found is None else _with_places(found, gone)
+
+
+def _with_places(found: list[Entry], gone: dict[int, int]) -> Recent:
+    return Recent(found, [1 + gone.get(i, 0) for i in range(len(found) - 1, -1, -1)] if gone else None)
 
 
 def recent_items(
@@ -111,6 +113,26 @@ def recent_items(
     It is given lines of any kind, in order; None where it does not know of one of them.
     """
     return _recent(segments, count, limits, plain, of_entry, {})
+
+
+def recent_and_items(
+    segments: Iterable[Segment],
+    count: int,
+    limits: Limits,
+    plain: Callable[[list[bytes]], list[T] | None],
+    of_entry: Callable[[Entry], T],
+) -> tuple[Recent, list[T]] | None:
+    """What `recent` and `recent_items` give, in one pass that decodes each line once."""
+
+    def with_lines(run: list[bytes]) -> list[tuple[Entry, T]] | None:
+        made = plain(run)
+        return None if made is None else list(zip(run, made, strict=True))
+
+    gone: dict[int, int] = {}
+    found = _recent(segments, count, limits, with_lines, lambda entry: (entry, of_entry(entry)), gone)
+    if found is None:
+        return None
+    return _with_places([entry for entry, _ in found], gone), [item for _, item in found]
 
 
 def _recent(

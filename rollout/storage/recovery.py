@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from rollout.errors import NotARollout
-from rollout.limits import DEFAULT
+from rollout.limits import DEFAULT, Limits
 from rollout.storage.fs import AnyPath, AppendFile, FileSystem, ReadFile
 
 HoldsRecord = Callable[[bytes], bool]
@@ -100,6 +100,39 @@ def incomplete_batch_start(newest_first: Iterable[tuple[int, bytes]], holds_reco
         if mark[0] == 1:
             return None if complete else start
     return start
+
+
+def ends_in_whole_batch(source: Readable, end: int, start: int, limits: Limits) -> bool:
+    """Whether the lines before byte `end` surely are a whole batch and nothing else: a quick look at a long one.
+
+    A line begins at `start`. Where it says no, only `incomplete_batch_start` can tell: it looks at line by line.
+    """
+    chunk_bytes = limits.first_chunk_bytes
+    begin = max(start, end - chunk_bytes)
+    last = batch_mark(source.read_at(begin, end - begin)[-_MARK_BYTES:])
+    if last is None or last[0] != last[1]:
+        return False
+    left = count = last[1]
+    while left and end > start:
+        begin = max(start, end - chunk_bytes)
+        chunk_bytes = min(2 * chunk_bytes, limits.chunk_bytes)
+        block = source.read_at(begin, end - begin)
+        cut = block.find(b"\n") + 1 if begin > start else 0  # the end of a line that begins before
+        lines = block[cut:].split(b"\n")
+        if lines.pop() or not lines or b"\0" in block:
+            return False
+        marks = _marks(max(0, left - len(lines)), left, count)
+        if not all(map(bytes.endswith, lines[-len(marks) :], marks)):
+            return False
+        left -= len(marks)
+        end = begin + cut
+    return not left
+
+
+def _marks(first: int, last: int, count: int) -> list[bytes]:
+    """How the lines of a batch end, in order: those behind `first` up to `last`."""
+    between = f',{count}]}}\n,"batch":['
+    return f',"batch":[{between.join(map(str, range(first + 1, last + 1)))},{count}]}}'.encode().split(b"\n")
 
 
 def _pieces(newest_first: Iterable[tuple[int, bytes]], holds_record: HoldsRecord) -> Iterator[tuple[int, bytes | None]]:

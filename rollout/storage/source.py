@@ -25,7 +25,7 @@ from rollout.storage.bases import Base, Bases, base_of
 from rollout.storage.decrypting import DecryptingSource, is_encrypted, plain_source
 from rollout.storage.fs import REAL, FileSystem, ReadFile
 from rollout.storage.plain import FileSource
-from rollout.storage.recovery import incomplete_batch_start
+from rollout.storage.recovery import ends_in_whole_batch, incomplete_batch_start
 from rollout.storage.sealed import SealedSource, is_sealed, twin
 
 
@@ -215,6 +215,8 @@ def visible_end(source: lines.Source, limits: Limits = DEFAULT, start: int = 0) 
 
     `start` is the beginning of a line before which no such batch lies.
     """
+    if ends_in_whole_batch(source, source.size, start, limits):
+        return source.size
     found = incomplete_batch_start(_newest_first(source, limits, start), holds_record)
     return source.size if found is None else found
 

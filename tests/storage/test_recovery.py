@@ -5,9 +5,21 @@ from __future__ import annotations
 import itertools
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from rollout.core.lines import BytesSource
+from rollout.limits import Limits
 from rollout.storage import recovery
-from rollout.storage.recovery import Plan, batch_mark, incomplete_batch_start, mark_batch, unmark
+from rollout.storage.recovery import (
+    Plan,
+    batch_mark,
+    ends_in_whole_batch,
+    incomplete_batch_start,
+    mark_batch,
+    unmark,
+)
+from rollout.storage.source import visible_end
 from rollout.testing.disk import SimulatedDisk
 from tests.storage import holds_record, line, read
 
@@ -138,3 +150,43 @@ def test_a_complete_batch_behind_another_of_the_same_size_hides_nothing() -> Non
     data = b"".join(mark_batch([line(1), line(2)]) + mark_batch([line(3), line(4)]))
     assert read(data) == [1, 2, 3, 4]
     assert read(data[: data.rindex(b'{"n"')]) == [1, 2]
+
+
+WHOLE = b"".join(mark_batch([line(n, "x" * (n % 50)) for n in range(100)]))
+cuts = st.integers(1, 9000).map(lambda size: Limits(first_chunk_bytes=size, chunk_bytes=3 * size))
+
+
+@given(st.lists(st.sampled_from([ONE, b"\n", BATCH[0], *mark_batch([ONE, TWO]), WHOLE])), cuts)
+def test_a_quick_look_at_a_whole_batch_finds_it_whatever_lies_before(before: list[bytes], cut: Limits) -> None:
+    source = BytesSource(b"".join(before) + WHOLE)
+    assert visible_end(source, cut) == source.size
+    if cut.first_chunk_bytes > 100:  # else a line is longer than what is read at once
+        assert ends_in_whole_batch(source, source.size, 0, cut)
+        assert source.bytes_read <= 4 * len(WHOLE) + 2 * cut.chunk_bytes
+
+
+@given(st.data(), cuts)
+def test_a_quick_look_takes_nothing_for_whole_that_is_not(data: st.DataObject, cut: Limits) -> None:
+    lines = [ONE, *WHOLE.splitlines(keepends=True)]
+    at = data.draw(st.integers(1, len(lines) - 1))
+    damage = data.draw(st.sampled_from(["leave out", "double", "zero", "tear", "exchange", "blank", "another"]))
+    lines[at : at + 1] = {
+        "leave out": [],
+        "double": [lines[at]] * 2,
+        "zero": [bytes(len(lines[at]))],
+        "tear": [lines[at][:-1]],
+        "exchange": [*lines[at : at + 1], ONE],
+        "blank": [lines[at], b"\n"],
+        "another": [lines[at].replace(b",100]}", b",101]}")],
+    }[damage]
+    torn = b"".join(lines)
+    ends = list(itertools.accumulate(map(len, torn.splitlines(keepends=True)), initial=0))
+    newest_first = list(zip(ends[:-1], torn.split(b"\n"), strict=False))[::-1]
+    slow = incomplete_batch_start(newest_first, holds_record)
+    assert slow is None or not ends_in_whole_batch(BytesSource(torn), len(torn), 0, cut)
+
+
+def test_a_mark_that_lies_costs_no_more_than_what_is_there() -> None:
+    source = BytesSource(ONE * 1000 + b'{"n":1,"batch":[999999999,999999999]}\n')
+    assert not ends_in_whole_batch(source, source.size, 0, Limits())
+    assert source.bytes_read <= 3 * source.size

@@ -23,7 +23,7 @@ from msgspec import Raw
 
 from rollout import encoding
 from rollout.core.history import AgentLine, Entry
-from rollout.core.recent import Recent, counted, recent, recent_items
+from rollout.core.recent import Recent, counted, recent, recent_and_items, recent_items
 from rollout.core.reconstruct import Reconstruction
 from rollout.errors import Locked, NotFound, Poisoned
 from rollout.integrations.agents.opaque import item_of, plain_items_of
@@ -199,9 +199,9 @@ class ItemLog:
         if tail is not None and tail.knows(limit) and self._holds(tail, path):
             return _decoded(tail.entries[max(0, len(tail.entries) - limit) :])
         with self._opened(path) as lineage:
-            found = recent(lineage, limit, _NEAR)
-            self._tail = None if found is None else self._tail_at(lineage, found, limit)
-        return _decoded(self._folded(path, limit) if found is None else found.entries)
+            found = recent_and_items(lineage, limit, _limits_for(limit), plain_items_of, item_of)
+            self._tail = None if found is None else self._tail_at(lineage, found[0], limit)
+        return _decoded(self._folded(path, limit)) if found is None else found[1]
 
     def _holds(self, tail: Tail, path: Path) -> bool:
         try:
