@@ -3,7 +3,8 @@
 Every session holds the same items on the same disk. A call is timed from its `await` to its result, by turns with the
 same call of one other session, so that what the disk and the machine take at the moment weighs on both, and nothing
 that a third one has left behind on either. The rows are those of the session against which ours does worst, by medians
-and by minima; where the two forms of a figure are noisy, the minima tell more.
+and by minima; where the two forms of a figure are noisy, the minima tell more. What is called cold is a new object's
+first call, its making counted in: in a process that has made others before, and in a fresh process (without imports).
 
 A third row tells what the disk takes of a durable call: a raw append of as many bytes and its fdatasync, in a thread.
 That is more than half of it, and more than SQLite pays, which writes over blocks that its log has already: a file that
@@ -16,6 +17,8 @@ import asyncio
 import gc
 import os
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -51,21 +54,63 @@ def item(n: int) -> dict[str, Any]:
     return {"id": f"msg_{n}", "type": "message", "role": "assistant", "status": "completed", "content": content}
 
 
-def sessions_in(folder: Path) -> dict[str, Any]:
-    """One of each kind, by name."""
+def openers_in(folder: Path) -> dict[str, Callable[[], Any]]:
+    """What makes one of each kind, by name: the same session each time."""
     from agents import SQLiteSession  # noqa: PLC0415  # the SDK takes a second to be imported
     from agents.extensions.memory import AdvancedSQLiteSession, AsyncSQLiteSession  # noqa: PLC0415
 
     from rollout.integrations.agents import RolloutSession  # noqa: PLC0415
 
     return {
-        OURS: RolloutSession("bench", folder / "home"),
-        "SQLiteSession": SQLiteSession("bench", folder / "plain.db"),
-        "AsyncSQLiteSession": AsyncSQLiteSession("bench", folder / "async.db"),
-        "AdvancedSQLiteSession": AdvancedSQLiteSession(
+        OURS: lambda: RolloutSession("bench", folder / "home"),
+        "SQLiteSession": lambda: SQLiteSession("bench", folder / "plain.db"),
+        "AsyncSQLiteSession": lambda: AsyncSQLiteSession("bench", folder / "async.db"),
+        "AdvancedSQLiteSession": lambda: AdvancedSQLiteSession(
             session_id="bench", db_path=folder / "advanced.db", create_tables=True
         ),
     }
+
+
+async def _close(session: Any) -> None:
+    closing = session.close()
+    if closing is not None:
+        await closing
+
+
+async def _get_cold(open_: Callable[[], Any]) -> None:
+    session = open_()
+    await session.get_items(NEWEST)
+    await _close(session)
+
+
+async def _add_cold(open_: Callable[[], Any]) -> None:
+    session = open_()
+    await session.add_items([item(1)])
+    await _close(session)
+
+
+def time_first_get(folder: Path, name: str) -> None:
+    """In a process of its own: prints the seconds of the first call."""
+    open_ = openers_in(folder)[name]
+
+    async def get() -> float:
+        begin = time.perf_counter()
+        await open_().get_items(NEWEST)
+        return time.perf_counter() - begin
+
+    print(asyncio.run(get()))
+
+
+def _in_fresh_processes(folder: Path, times: int) -> list[tuple[float, str, float]]:
+    """The medians of ours and of SQLiteSession."""
+    found: dict[str, list[float]] = {OURS: [], "SQLiteSession": []}
+    for _ in range(times):
+        for name, seconds in found.items():
+            program = f"from bench import agents; agents.time_first_get(agents.Path({str(folder)!r}), {name!r})"
+            command = [sys.executable, "-c", program]
+            seconds.append(float(subprocess.run(command, capture_output=True, check=True, text=True).stdout))
+    ours, theirs = found.values()
+    return [(statistics.median(ours), "SQLiteSession", statistics.median(theirs))]
 
 
 class Raw:
@@ -109,7 +154,8 @@ def _calls(size: int) -> dict[str, tuple[Call, int]]:
 
 
 async def _measure(folder: Path, size: int, runs: int) -> list[Row]:
-    sessions = sessions_in(folder)
+    openers = openers_in(folder)
+    sessions = {name: open_() for name, open_ in openers.items()}
     raw = Raw(folder / "raw")
     try:
         for begin in range(0, size, _BATCH):
@@ -120,13 +166,16 @@ async def _measure(folder: Path, size: int, runs: int) -> list[Row]:
         for case, (call, times) in _calls(size).items():
             writes = not case.startswith("get")
             rows += await _time(case, call, {**sessions, RAW: raw} if writes else sessions, times * runs)
+        if size == max(SIZES):
+            rows += await _time(f"get {NEWEST} of {size:,}, cold", _get_cold, openers, 20 * runs)
+            for ours, name, theirs in _in_fresh_processes(folder, 2 * runs):
+                rows.append(Row(f"get {NEWEST} of {size:,}, fresh process, median", ours, name, theirs, None))
+            rows += await _time("add 1, durable, cold", _add_cold, openers, 20 * runs)
         return rows
     finally:
         raw.close()
         for session in sessions.values():
-            closing = session.close()
-            if closing is not None:
-                await closing
+            await _close(session)
 
 
 async def _time(case: str, call: Call, sessions: dict[str, Any], times: int) -> list[Row]:

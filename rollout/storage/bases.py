@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -58,13 +58,25 @@ def base_of(meta: Mapping[str, Any] | None) -> Base | None:
     return Base(file, end if is_end else None, ordinal if is_ordinal else None, id, end)
 
 
+Likely = Callable[[str], Iterable[Path]]
+"""Where the file with an id may lie. It may lie elsewhere."""
+
+
 class Bases:
     """The files of a home by their ids, as far as one operation asks for them. A folder is listed once, when needed.
 
-    `found`: all files of the home, where they were listed already.
+    `found`: all files of the home, where they were listed already. `likely` tells where the file with an id may lie:
+    that is looked at first, and no folder is listed for one that is there.
     """
 
-    def __init__(self, home: Path | None, fs: FileSystem = REAL, found: Iterable[Entry] | None = None) -> None:
+    def __init__(
+        self,
+        home: Path | None,
+        fs: FileSystem = REAL,
+        found: Iterable[Entry] | None = None,
+        likely: Likely | None = None,
+    ) -> None:
+        self._likely = likely
         self._home = None if home is None else home.absolute()
         self._fs = fs
         self._folders: dict[Path, Mapping[str, list[Listed]]] = {}
@@ -81,6 +93,10 @@ class Bases:
     def candidates(self, id: FileId, user: Path | None) -> Iterator[Path]:
         """The files with that id as the file at `user` (None: no file) would find them, that which counts first."""
         seen = set()
+        for path in () if self._likely is None else self._likely(id):
+            if (path := path.absolute()) not in seen:
+                seen.add(path)
+                yield path
         for entries in self._places(id, None if user is None else user.absolute().parent):
             for entry in sorted(entries, key=lambda entry: entry.precedence, reverse=True):
                 if (path := entry.path.absolute()) not in seen:

@@ -17,6 +17,7 @@ from rollout import ids
 from rollout.errors import Ambiguous, NotARollout, NotFound, UsageError
 from rollout.limits import DEFAULT, Limits
 from rollout.storage import home as homes
+from rollout.storage.bases import Bases, Likely
 from rollout.storage.cipher import Cipher
 from rollout.storage.fs import REAL, FileSystem
 from rollout.storage.keyed import with_keys
@@ -35,7 +36,10 @@ AnySource: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Origin:
-    """A rollout that can be opened: `data`, or the file at `path`, of which the first `size` text bytes count."""
+    """A rollout that can be opened: `data`, or the file at `path`, of which the first `size` text bytes count.
+
+    `likely` tells where bases may lie (see `Bases`).
+    """
 
     data: bytes | bytearray | memoryview | None
     path: Path | None
@@ -43,6 +47,7 @@ class Origin:
     limits: Limits = DEFAULT
     size: int | None = None
     fs: FileSystem = REAL
+    likely: Likely | None = None
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[Lineage]:
@@ -51,7 +56,8 @@ class Origin:
             first = open_bytes(self.data or b"", fs=self.fs, limits=self.limits)
         else:
             first = open_path(self.path, fs=self.fs, limits=self.limits)
-        lineage = Lineage(first, home=self.home, fs=self.fs, limits=self.limits, end=self.size)
+        bases = None if self.likely is None else Bases(self.home, self.fs, likely=self.likely)
+        lineage = Lineage(first, home=self.home, fs=self.fs, limits=self.limits, end=self.size, bases=bases)
         try:
             yield lineage
         finally:

@@ -192,6 +192,58 @@ def test_after_a_fault_the_next_name_goes_through_and_no_other_is_lost(effect: E
         assert read_names(Path("/"), disk) == {ONE: "a", TWO: "again"}
 
 
+# Names that give way
+
+
+def note(home: Path, thread: str, name: str) -> None:
+    Names(home).note(thread, name, WHEN)
+
+
+def test_a_noted_name_counts_while_no_other_thread_has_it(tmp_path: Path) -> None:
+    note(tmp_path, ONE, "mine")
+    assert read_names(tmp_path) == {ONE: "mine"}
+    put(tmp_path, (tmp_path / FILE).read_bytes(), line(TWO, "mine"))  # as another program would
+    assert read_names(tmp_path) == {TWO: "mine"}
+    rename(tmp_path, TWO, "other")
+    assert read_names(tmp_path) == {ONE: "mine", TWO: "other"}
+    with pytest.raises(UsageError, match=f"'mine' is the name of thread {ONE}"):
+        rename(tmp_path, TWO, "mine")
+    rename(tmp_path, ONE, "given")
+    note(tmp_path, TWO, "given")
+    assert read_names(tmp_path) == {ONE: "given"}
+
+
+def test_of_several_notes_of_one_name_the_newest_counts(tmp_path: Path) -> None:
+    note(tmp_path, ONE, "mine")
+    note(tmp_path, TWO, "mine")
+    assert read_names(tmp_path) == {TWO: "mine"}
+    note(tmp_path, ONE, "mine")
+    assert read_names(tmp_path) == {ONE: "mine"}
+
+
+@pytest.mark.parametrize("gives_way", [False, None, 1, "true", {}])
+def test_only_what_says_so_gives_way(tmp_path: Path, gives_way: object) -> None:
+    told = {"id": ONE, "thread_name": "mine", "updated_at": WHEN, "gives_way": gives_way}
+    put(tmp_path, json.dumps(told).encode() + b"\n", line(TWO, "mine"))
+    assert read_names(tmp_path) == {ONE: "mine", TWO: "mine"}
+
+
+@pytest.mark.parametrize("name", ["", " mine", "mi\nne", "u\u0308ber", "-1", "a/b", ONE, "a\ud800"])
+def test_what_would_not_be_kept_as_it_is_is_not_noted(tmp_path: Path, name: str) -> None:
+    with pytest.raises(UsageError):
+        note(tmp_path, ONE, name)
+    assert not (tmp_path / FILE).exists()
+
+
+def test_a_note_reads_a_byte_of_the_file_and_lists_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path, *(line(f"{ONE[:-4]}{n:04}", f"name {n}") for n in range(1000)), b'{"id":')
+    read, real = list[int](), os.pread
+    monkeypatch.setattr(os, "pread", lambda fd, n, offset: read.append(n) or real(fd, n, offset))
+    note(tmp_path, TWO, "mine")
+    assert read == [1]
+    assert len(read_names(tmp_path)) == 1001
+
+
 # What can be a name
 
 

@@ -12,30 +12,30 @@ file. Each begins with a look at the ledger, so that what another process has do
 from __future__ import annotations
 
 import contextlib
+import functools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, overload
 
 import msgspec
 
-from rollout import encoding, ids, labelling
+from rollout import encoding, labelling
 from rollout.core import labels
 from rollout.core.history import Entry
 from rollout.core.labels import UNLABELLED, Label
-from rollout.errors import NotFound, UsageError, WriteError
+from rollout.errors import NotFound, RolloutError, UsageError
 from rollout.integrations.agents.cuts import BranchError, Cut, check_name, no_branch
 from rollout.integrations.agents.itemlog import ItemLog
 from rollout.integrations.agents.ledger import MAIN, Branch, Cleared, Current, Ledger
 from rollout.integrations.agents.opaque import lines_of
+from rollout.integrations.agents.places import Places
 from rollout.integrations.agents.turns import Conversation, Place, read_conversation, read_current
 from rollout.integrations.agents.usage import take_usage, tell_usage
 from rollout.log import Rollout
 from rollout.ports import Ports
-from rollout.storage import home as homes
 from rollout.storage.names import Names
 from rollout.storage.origin import Origin
-from rollout.storage.sealing import standing
 from rollout.storage.shared import SharedWriter
 from rollout.storage.synced import mark_synced
 from rollout.store import Store
@@ -68,8 +68,8 @@ class Branches:
         self._label = _label_of(session_id)
         self._guard = threading.RLock()  # of all below
         self._ledger = Ledger(ports, session_id, lock_timeout_s)
+        self._places = Places(self._home, ports.fs, self._ledger)
         self._logs: dict[str, ItemLog] = {}  # by thread id
-        self._moved: dict[str, Path] = {}  # the same: files that were looked for in the whole home
         self._made: tuple[str, Path] | None = None  # the rollout that this object has made last
         self._current: str | None = None  # not looked up yet
         self._clears = 0  # that it has taken note of
@@ -276,7 +276,7 @@ class Branches:
         return self._log_of(branch).look(lambda path: read_conversation(self._origin(path, None)))
 
     def _origin(self, path: Path, size: int | None) -> Origin:
-        return Origin(None, path, self._home, size=size, fs=self._ports.fs)
+        return Origin(None, path, self._home, size=size, fs=self._ports.fs, likely=self._places.likely)
 
     def _live(self) -> list[Branch]:
         with self._guard:
@@ -309,7 +309,8 @@ class Branches:
             log = self._logs.get(branch.thread)
             if log is None:
                 made = self._made[1] if self._made is not None and self._made[0] == branch.thread else None
-                log = ItemLog(lambda: self.path_of(branch), self._ports, self._lock_timeout_s, made)
+                find = functools.partial(self._places.find, branch)
+                log = ItemLog(find, self._ports, self._lock_timeout_s, self._places.likely, made)
                 self._logs[branch.thread] = log
             return log
 
@@ -356,32 +357,12 @@ class Branches:
         self._made = made.id, made.path
         path = made.path.relative_to(self._home).as_posix()
         self._ledger.note(Branch(MAIN, made.id, path, encoding.timestamp(self._ports.clock())))
-        with contextlib.suppress(UsageError, WriteError):  # no name that a thread can have
+        with contextlib.suppress(RolloutError):  # no name that a thread can have, or it cannot be written
             Names(self._home, self._ports.fs).note(made.id, self._session_id, self._ports.timestamp())
 
     def path_of(self, branch: Branch) -> Path:
-        """Where the rollout of a branch is now, sealed or not. NotFound.
-
-        What the ledger says is only where to look first. Only where the file is in none of its usual places, as a move
-        by hand leaves it, is the home looked through.
-        """
-        for place in self._places_of(branch):
-            path = standing(self._ports.fs, place)
-            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-                self._ports.fs.status(path)
-                return path
-        found = self._store.resolve(branch.thread)
-        self._moved[branch.thread] = found
-        return found
-
-    def _places_of(self, branch: Branch) -> Iterator[Path]:
-        path = self._home / branch.path
-        name = ids.parse_file_name(path.name)
-        if name is not None and name.thread == branch.thread:
-            yield path
-            yield from homes.usual_places(self._home, path.name)
-        if branch.thread in self._moved:
-            yield self._moved[branch.thread]
+        """Where the rollout of a branch is now, sealed or not. NotFound."""
+        return self._places.find(branch)
 
 
 def _label_of(session_id: str) -> Label:

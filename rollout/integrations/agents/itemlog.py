@@ -32,6 +32,7 @@ from rollout.integrations.agents.turns import Used, changes
 from rollout.limits import DEFAULT, KIB, Limits
 from rollout.ports import Ports
 from rollout.storage import sealing
+from rollout.storage.bases import Bases, Likely
 from rollout.storage.encrypted import ordinal_of
 from rollout.storage.keyed import has_keys
 from rollout.storage.plain import FileSource
@@ -74,12 +75,21 @@ class _Shared:
 class ItemLog:
     """One rollout. `find()` gives its path now, sealed or not (NotFound); it is asked again when that is no more.
 
-    `made` is its path if it has just been made there, and its name is on the disk. Methods raise NotFound if it was
-    deleted, SourceError, Locked after `lock_timeout_s`, WriteError.
+    `likely` tells where the base with an id may lie (see `Bases`); `made` is its own path if it has just been made
+    there, and its name is on the disk. Methods raise NotFound if it was deleted, SourceError, Locked after
+    `lock_timeout_s`, WriteError.
     """
 
-    def __init__(self, find: Callable[[], Path], ports: Ports, lock_timeout_s: float, made: Path | None = None) -> None:
-        self._find, self._ports, self._lock_timeout_s, self._made = find, ports, lock_timeout_s, made
+    def __init__(
+        self,
+        find: Callable[[], Path],
+        ports: Ports,
+        lock_timeout_s: float,
+        likely: Likely | None = None,
+        made: Path | None = None,
+    ) -> None:
+        self._find, self._likely, self._made = find, likely, made
+        self._ports, self._lock_timeout_s = ports, lock_timeout_s
         self._guard = threading.RLock()  # of what is shared
         self._shared: _Shared | None = None
         self._known: _Known | None = None  # whichever thread has looked last: replaced, never changed
@@ -279,7 +289,8 @@ class ItemLog:
             first.assume(known.session, is_first=known.begins_with_meta)
         if size is None:
             size = visible_end(first.source, _NEAR, known.end) if known.end < first.source.size else known.end
-        lineage = Lineage(first, home=self._ports.home, fs=fs, limits=_NEAR, end=size)
+        bases = Bases(self._ports.home, fs, likely=self._likely)
+        lineage = Lineage(first, home=self._ports.home, fs=fs, limits=_NEAR, end=size, bases=bases)
         with contextlib.closing(lineage):
             yield lineage
             ends_line = size > 0 and first.source.read_at(size - 1, 1) == b"\n"  # a tail is mended, and so changed

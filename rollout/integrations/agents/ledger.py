@@ -77,7 +77,7 @@ class Ledger:
         self._ports, self._lock_timeout_s = ports, lock_timeout_s
         self.path = ports.home / "agent_sessions" / f"{escape(session_id)}.jsonl"
         self.branches: dict[str, Branch] = {}
-        """All that ever were, deleted ones too: a name is never used twice."""
+        """All that ever were, deleted ones too: a name is never used twice. Replaced, never changed."""
         self.current = MAIN
         self.clears = 0
         """So often the session was cleared while it had branches."""
@@ -110,23 +110,24 @@ class Ledger:
                 self._commit()
 
     def _take(self, data: bytes) -> None:
-        self.branches, self.current, self.clears = {}, MAIN, 0
+        branches: dict[str, Branch] = {}
+        current, clears = MAIN, 0
         for line in data.split(b"\n"):
             entry = _entry_of(line)
             if isinstance(entry, Branch):
-                if entry.branch not in self.branches:
-                    self.current = entry.branch
-                elif entry.deleted and entry.branch == self.current:
-                    self.current = MAIN
-                self.branches[entry.branch] = entry
+                if entry.branch not in branches:
+                    current = entry.branch
+                elif entry.deleted and entry.branch == current:
+                    current = MAIN
+                branches[entry.branch] = entry
             elif isinstance(entry, Current):
-                self.current = entry.current
+                current = entry.current
             elif entry is not None:
-                for branch in self.branches.values():
-                    if branch.branch != MAIN:
-                        self.branches[branch.branch] = msgspec.structs.replace(branch, deleted=True)
-                self.current = MAIN
-                self.clears += 1
+                for name in branches.keys() - {MAIN}:
+                    branches[name] = msgspec.structs.replace(branches[name], deleted=True)
+                current = MAIN
+                clears += 1
+        self.branches, self.current, self.clears = branches, current, clears
 
     @contextlib.contextmanager
     def held(self) -> Iterator[Ledger]:
