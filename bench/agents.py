@@ -162,20 +162,25 @@ async def _measure(folder: Path, size: int, runs: int) -> list[Row]:
             items = [item(n) for n in range(begin, begin + _BATCH)]
             for session in sessions.values():
                 await session.add_items(items)
-        rows = []
+        for session in sessions.values():
+            await session.add_items([item(n) for n in range(10)])  # as a run adds them
+        rows = await _time_cold(folder, openers, size, runs) if size == max(SIZES) else []
         for case, (call, times) in _calls(size).items():
             writes = not case.startswith("get")
             rows += await _time(case, call, {**sessions, RAW: raw} if writes else sessions, times * runs)
-        if size == max(SIZES):
-            rows += await _time(f"get {NEWEST} of {size:,}, cold", _get_cold, openers, 20 * runs)
-            for ours, name, theirs in _in_fresh_processes(folder, 2 * runs):
-                rows.append(Row(f"get {NEWEST} of {size:,}, fresh process, median", ours, name, theirs, None))
-            rows += await _time("add 1, durable, cold", _add_cold, openers, 20 * runs)
         return rows
     finally:
         raw.close()
         for session in sessions.values():
             await _close(session)
+
+
+async def _time_cold(folder: Path, openers: dict[str, Any], size: int, runs: int) -> list[Row]:
+    """Of the first call of a new object, and of a fresh process."""
+    rows = await _time(f"cold {NEWEST} of {size:,}", _get_cold, openers, 20 * runs)
+    for ours, name, theirs in _in_fresh_processes(folder, 2 * runs):
+        rows.append(Row(f"first {NEWEST} of {size:,}, median", ours, name, theirs, None))
+    return [*rows, *await _time("cold add 1, durable", _add_cold, openers, 20 * runs)]
 
 
 async def _time(case: str, call: Call, sessions: dict[str, Any], times: int) -> list[Row]:

@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from rollout.errors import NotARollout
-from rollout.limits import DEFAULT, Limits
+from rollout.limits import DEFAULT, KIB, Limits
 from rollout.storage.fs import AnyPath, AppendFile, FileSystem, ReadFile
 
 HoldsRecord = Callable[[bytes], bool]
@@ -41,6 +41,8 @@ class Readable(Protocol):
 _MARK = re.compile(rb',"batch":\[([1-9][0-9]{0,8}),([1-9][0-9]{0,8})\]\}\Z')
 _MARK_BYTES = 40
 """No mark is longer."""
+_BLOCK_BYTES = 64 * KIB
+"""Looked at in one piece, where a long batch is: what is near to a processor."""
 _NUL_RUN = re.compile(rb"\0+")
 _WHITE = b" \t\r\n"
 _BLANK = b"\0" + _WHITE
@@ -107,25 +109,26 @@ def ends_in_whole_batch(source: Readable, end: int, start: int, limits: Limits) 
 
     A line begins at `start`. Where it says no, only `incomplete_batch_start` can tell: it looks at line by line.
     """
-    chunk_bytes = limits.first_chunk_bytes
-    begin = max(start, end - chunk_bytes)
-    last = batch_mark(source.read_at(begin, end - begin)[-_MARK_BYTES:])
+    begin = max(start, end - limits.first_chunk_bytes)
+    tail = source.read_at(begin, end - begin)
+    last = batch_mark(tail[-_MARK_BYTES:])
     if last is None or last[0] != last[1]:
         return False
     left = count = last[1]
+    line_bytes = len(tail) - tail.rfind(b"\n", 0, -1)
     while left and end > start:
-        begin = max(start, end - chunk_bytes)
-        chunk_bytes = min(2 * chunk_bytes, limits.chunk_bytes)
+        begin = max(start, end - min(left * line_bytes + limits.first_chunk_bytes, limits.chunk_bytes, _BLOCK_BYTES))
         block = source.read_at(begin, end - begin)
-        cut = block.find(b"\n") + 1 if begin > start else 0  # the end of a line that begins before
-        lines = block[cut:].split(b"\n")
-        if lines.pop() or not lines or b"\0" in block:
+        lines = block.split(b"\n")
+        if begin > start:
+            begin += len(lines.pop(0)) + 1  # the end of a line that begins before
+        if not lines or lines.pop() or not lines or b"\0" in block:
             return False
         marks = _marks(max(0, left - len(lines)), left, count)
         if not all(map(bytes.endswith, lines[-len(marks) :], marks)):
             return False
         left -= len(marks)
-        end = begin + cut
+        end = begin
     return not left
 
 

@@ -238,10 +238,16 @@ def test_what_would_not_be_kept_as_it_is_is_not_noted(tmp_path: Path, name: str)
 def test_a_note_reads_a_byte_of_the_file_and_lists_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(tmp_path, *(line(f"{ONE[:-4]}{n:04}", f"name {n}") for n in range(1000)), b'{"id":')
     read, real = list[int](), os.pread
-    monkeypatch.setattr(os, "pread", lambda fd, n, offset: read.append(n) or real(fd, n, offset))
+
+    def reading(fd: int, n: int, offset: int) -> bytes:
+        read.append(n)
+        return real(fd, n, offset)
+
+    monkeypatch.setattr(os, "pread", reading)
     note(tmp_path, TWO, "mine")
     assert read == [1]
-    assert len(read_names(tmp_path)) == 1001
+    assert len(read_names(tmp_path)) == 1000
+    assert read_names(tmp_path)[TWO] == "mine"
 
 
 # What can be a name
