@@ -16,7 +16,7 @@ REPLACEMENT = "\ufffd"
 _IN_TEXT = re.compile("([\ud800-\udbff][\udc00-\udfff])|[\ud800-\udfff]")
 _HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 _IN_JSON = re.compile(rb"%b%b|(%b|%b)|\\." % (_HIGH, _LOW, _HIGH, _LOW), re.DOTALL)
-_ESCAPE = re.compile(rb"\\u[dD][89abAB]|\\u[dD][c-fC-F]")
+_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def mend_text(text: str) -> str:
@@ -31,7 +31,7 @@ def _whole_or_replaced(found: re.Match[str]) -> str:
 
 def mend_json(data: bytes) -> bytes:
     """JSON with the escape of U+FFFD for each escape of a lone surrogate; it is as long as before."""
-    if _ESCAPE.search(data) is None:
+    if b"\\u" not in data or _ESCAPE.search(data) is None:
         return data
     return _IN_JSON.sub(lambda found: found[0] if found[1] is None else rb"\ufffd", data)
 

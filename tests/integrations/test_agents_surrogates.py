@@ -84,6 +84,13 @@ def test_every_way_in_takes_them(tmp_path: Path, enter: Callable[..., Any], kind
         assert all(rollout.verify(path).ok for path in files_of(tmp_path))
 
 
+def test_a_message_is_found_by_the_text_that_was_said(tmp_path: Path) -> None:
+    session = RolloutSession("s", tmp_path)
+    run(session.add_items(talk(NAME, "other")))
+    for term in (NAME, MENDED):
+        assert [row["content"] for row in run(session.find_turns_by_content(term))] == [MENDED]
+
+
 def test_what_the_sdk_compacts_may_have_them(tmp_path: Path) -> None:
     session: Any = compacting(RolloutSession("s", tmp_path), FakeClient())
     run(session.add_items([say(NAME), *(say(f"{n}{NAME}", "assistant") for n in range(3))]))

@@ -48,9 +48,8 @@ class RolloutSession:
     Safe to use from several tasks, event loops, threads and processes at once, by one object or by many. Items come
     back equal and in order, as new objects; only a lone surrogate (half a character, as `os.fsdecode` makes of a byte
     that is no text) is kept, and comes back, as U+FFFD, in keys too. What is no JSON is refused (RecordError) before
-    anything is written.
-    Locked if another program holds the file for longer than `lock_timeout_s`, WriteError if the disk refuses: a call
-    that raises one of these before it has written leaves everything as it was.
+    anything is written. Locked if another program holds the file for longer than `lock_timeout_s`, WriteError if the
+    disk refuses: a call that raises one of these before it has written leaves everything as it was.
 
     What is begun with a `cipher` is encrypted, as it is with $ROLLOUT_KEYS_FILE; without its key it is neither read nor
     written (NoKey, WrongKey). When an item's time to live is over, no method shows it or takes it out any more.

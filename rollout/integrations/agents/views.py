@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from rollout.core.surrogates import mend_text
 from rollout.integrations.agents.turns import Conversation, Placed, stamp_of
 
 _PREVIEW_CHARACTERS = 100
@@ -35,7 +36,7 @@ def list_turns(conversation: Conversation) -> list[dict[str, Any]]:
 
 def find_turns(conversation: Conversation, term: str) -> list[dict[str, Any]]:
     """The rows of the turns whose user message has the term in a text, whatever the case of ASCII letters."""
-    found = re.compile(re.escape(term), re.IGNORECASE | re.ASCII).search
+    found = re.compile(re.escape(mend_text(term)), re.IGNORECASE | re.ASCII).search
     rows = []
     for turn, start in enumerate(conversation.starts, 1):
         one = conversation.placed[start]
