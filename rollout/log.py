@@ -41,7 +41,6 @@ from rollout.storage.origin import Origin
 from rollout.storage.recovery import Plan
 from rollout.storage.sealing import standing
 from rollout.storage.source import open_path
-from rollout.storage.synced import first_to_sync
 from rollout.storage.writer import Writer, holder, make_dirs
 from rollout.turn import OpenTurn, Tags, compacted
 
@@ -354,8 +353,7 @@ def create_log(
         ordinal = ordinal or 0
         line = Scribe(cipher, thread, ordinal).head(encoding.line(meta, created, ordinal, label.envelope))
     by, when = holder(ports.timestamp()), Durability.NONE if in_passing else durability
-    root = first_to_sync(ports.fs, path.parent, ports.home)
-    writer = Writer.create(ports.fs, path, [line], held_by=by, durability=when, root=root)
+    writer = Writer.create(ports.fs, path, [line], held_by=by, durability=when, root=ports.home)
     turn_id = None if left_open is None else left_open.turn_id
     recorder = Recorder(writer, ports, thread, durability, Ending(left_open, ordinal), label, cipher)
     session = codec.decode_value(meta.payload)

@@ -19,7 +19,6 @@ from rollout.storage.durability import Durability
 from rollout.storage.encrypted import Scribe
 from rollout.storage.fs import AnyPath, AppendFile, FileSystem
 from rollout.storage.plain import FileSource
-from rollout.storage.synced import first_to_sync
 from rollout.storage.writer import Writer, closing_on_error, explained, make_dirs, remove_rekeyed
 
 _CHUNK_BYTES = 8 * KIB
@@ -55,8 +54,7 @@ class SharedWriter(Writer):
             file = fs.open_append(name)
         with closing_on_error(file):
             with explained(name):
-                folder = os.path.dirname(name) or "."
-                dirs = [] if is_named else make_dirs(fs, folder, root=first_to_sync(fs, folder, root))
+                dirs = [] if is_named else make_dirs(fs, os.path.dirname(name) or ".", root=root)
             writer = cls(fs, name, file, dirs, Durability.NONE)
             writer._holds_record = holds_record
             writer._end = 0  # nothing of it was looked at

@@ -21,16 +21,13 @@ def mark_synced(fs: FileSystem, folder: AnyPath) -> None:
         fs.open_append(_mark_of(fs, folder), create=True).close()
 
 
-def first_to_sync(fs: FileSystem, folder: AnyPath, home: AnyPath | None) -> AnyPath | None:
-    """From where on, down to a folder, names may not be on the disk: from the folder itself if it has the mark.
-
-    What `make_dirs` takes as its root: `home`, unless there is a mark.
-    """
+def is_synced(fs: FileSystem, folder: AnyPath) -> bool:
+    """Whether somebody has said so."""
     try:
         fs.status(_mark_of(fs, folder))
     except OSError:
-        return home
-    return folder
+        return False
+    return True
 
 
 def _mark_of(fs: FileSystem, folder: AnyPath) -> str:

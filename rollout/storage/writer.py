@@ -24,6 +24,7 @@ from rollout.storage.durability import Durability
 from rollout.storage.folders import make_folder
 from rollout.storage.fs import AnyPath, AppendFile, FileSystem
 from rollout.storage.holder import Holder
+from rollout.storage.synced import is_synced
 
 REKEYED = ".rekeyed"
 """How the hidden file ends that a rollout is encrypted or decrypted into, beside the old one: `.<name>.rekeyed`."""
@@ -45,11 +46,11 @@ def make_dirs(fs: FileSystem, path: AnyPath, *, root: AnyPath | None = None) -> 
     """Makes the directory `path` and those above it; the directories to sync, innermost first, for it to be durable.
 
     One that was there already may have been made by a process that died before its sync, so all from `path`
-    up to `root` are named; without a root, up to the innermost one that was there.
+    up to `root` are named, unless `path` is known to be durable; without a root, up to the innermost one that was there.
     """
     to_sync, missing = [], []
     at = os.path.abspath(path)
-    top = None if root is None else os.path.abspath(root)
+    top = None if root is None else at if is_synced(fs, at) else os.path.abspath(root)
     while True:
         to_sync.append(at)
         try:
