@@ -57,7 +57,8 @@ if TYPE_CHECKING:
     from rollout.store import open_rollout as open  # noqa: A004
     from rollout.summary import Milestone, Summary, ToolUse, TurnSummary, summarize
     from rollout.tailing import Tailed, tail
-    from rollout.turn import OpenTurn, TurnContext
+    from rollout.turn import OpenTurn
+    from rollout.turn_context import TurnContext
     from rollout.upkeeping.repair import Repaired, RepairPlan, apply_repair, plan_repair
     from rollout.upkeeping.room import Room, Usage
     from rollout.upkeeping.vacuum import Vacuumed, VacuumStep
@@ -185,7 +186,8 @@ _WRITTEN_IN = {  # the names above, as they are imported for a type checker
     "rollout.store": "Store open",
     "rollout.summary": "Milestone Summary ToolUse TurnSummary summarize",
     "rollout.tailing": "Tailed tail",
-    "rollout.turn": "OpenTurn TurnContext",
+    "rollout.turn": "OpenTurn",
+    "rollout.turn_context": "TurnContext",
     "rollout.upkeeping.repair": "Repaired RepairPlan apply_repair plan_repair",
     "rollout.upkeeping.room": "Room Usage",
     "rollout.upkeeping.vacuum": "Vacuumed VacuumStep",

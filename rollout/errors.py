@@ -14,6 +14,7 @@
         ├── Locked                another writer holds the rollout
         ├── Conflict              the log has moved past `expected_end`
         ├── Poisoned              an earlier write of this writer failed; reopen to recover
+        ├── Displaced             another program moved, replaced or removed the open file
         ├── InUse                 forks still need the file
         └── Closed                the rollout or turn is closed
 
@@ -105,6 +106,15 @@ class Conflict(WriteError):
 
 class Poisoned(WriteError):
     """An earlier write of this writer failed; only reopening recovers."""
+
+
+class Displaced(WriteError):
+    """The path does not name the file any more that is open for append: another program moved, replaced or removed it.
+
+    `lines_at` is the file that holds all lines that were acknowledged; None if they could not be rescued yet.
+    """
+
+    lines_at: str | None = None
 
 
 class InUse(WriteError):

@@ -28,11 +28,12 @@ from rollout.storage import home as homes
 from rollout.storage import sealing
 from rollout.storage.decrypting import cipher_for
 from rollout.storage.encrypted import Scribe
+from rollout.storage.folders import make_dirs
 from rollout.storage.fs import FileSystem
 from rollout.storage.names import Names
 from rollout.storage.origin import Origin
 from rollout.storage.references import User, Users, told
-from rollout.storage.writer import REKEYED, holder, make_dirs
+from rollout.storage.writer import REKEYED, holder
 
 ASIDE, HALF_MADE = ".deleted", ".new"
 

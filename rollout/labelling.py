@@ -19,11 +19,11 @@ from rollout.core.labels import Label
 
 
 class Frame:
-    """What is said at one place. `turn`: the open turn that says it, None for a `label` block."""
+    """What is said at one place. `turn`: the id of the open turn that says it, None for a `label` block."""
 
     __slots__ = ("is_over", "label", "outer", "turn")
 
-    def __init__(self, label: Label, outer: Frame | None, turn: object | None) -> None:
+    def __init__(self, label: Label, outer: Frame | None, turn: str | None) -> None:
         self.label, self.outer, self.turn = label, outer, turn
         self.is_over = False
 
@@ -53,7 +53,7 @@ def label(
     return _labelling(labels.label(session_id, tags))
 
 
-def enter(label: Label, turn: object | None = None) -> Frame:
+def enter(label: Label, turn: str | None = None) -> Frame:
     """A frame inside of those that are here. UsageError if they disagree."""
     outer = innermost()
     while outer is not None and outer.is_over:
@@ -76,8 +76,8 @@ def leave(frame: Frame) -> None:
         _innermost.set(frame.outer)
 
 
-def in_force(log: Label, turn: object | None = None, frame: Frame | None = None) -> Label:
-    """The label here of records of a log, whose open turn is `turn`. UsageError if what is said disagrees."""
+def in_force(log: Label, turn: str | None = None, frame: Frame | None = None) -> Label:
+    """The label here of records of a log; `turn` is the id of its open one. UsageError if what is said disagrees."""
     return _inside(log, frame or innermost(), None, turn)
 
 
@@ -86,13 +86,13 @@ def in_turn(label: Label, around: Frame | None) -> Label:
     return _inside(label, innermost(), around, None)
 
 
-def _inside(label: Label, frame: Frame | None, around: Frame | None, turn: object | None) -> Label:
+def _inside(label: Label, frame: Frame | None, around: Frame | None, turn: str | None) -> Label:
     """`label`, and in it what the frames say, but for those that are around."""
     said, outside = [], set(_chain(around))
     for found in _chain(frame):
         if found in outside:
             break
-        if found.turn is None or (found.turn is turn and not found.is_over):
+        if found.turn is None or (found.turn == turn and not found.is_over):
             said.append(found.label)
     for inner in reversed(said):
         label = label.around(inner)

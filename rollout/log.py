@@ -22,7 +22,7 @@ from rollout.core.item_events import PAGINATED, item_events_of
 from rollout.core.labels import UNLABELLED, Label
 from rollout.core.reconstruct import Reconstruction
 from rollout.encoding import AnyItem, Part
-from rollout.errors import Closed, NotFound, Poisoned, RolloutError, UsageError, WriteError
+from rollout.errors import Closed, Displaced, NotFound, Poisoned, RolloutError, UsageError, WriteError
 from rollout.moments import At, extent_at
 from rollout.places import new_path, origin_of
 from rollout.ports import Ports
@@ -35,13 +35,14 @@ from rollout.storage.decrypting import DecryptingSource, cipher_for
 from rollout.storage.durability import Durability
 from rollout.storage.encrypted import Scribe
 from rollout.storage.ending import Ending, LeftOpen, ending_of
+from rollout.storage.folders import make_dirs
 from rollout.storage.fork import Point
 from rollout.storage.opening import open_writer
 from rollout.storage.origin import Origin
 from rollout.storage.recovery import Plan
 from rollout.storage.sealing import standing
 from rollout.storage.source import open_path
-from rollout.storage.writer import Writer, holder, make_dirs
+from rollout.storage.writer import Writer, holder
 from rollout.turn import OpenTurn, Tags, compacted
 
 _PAGINATED = Raw(encoding.encode(PAGINATED))
@@ -99,9 +100,8 @@ class Rollout:
             return
         recorder = self._writable
         try:
-            with recorder.lock, contextlib.suppress(Poisoned, Closed):
-                if isinstance(recorder.open_turn, OpenTurn):
-                    recorder.open_turn.abort()
+            with contextlib.suppress(Poisoned, Closed, Displaced):  # which were told
+                recorder.abort_open_turn()
         finally:
             recorder.writer.close()
 
@@ -294,9 +294,9 @@ class Rollout:
         if at is None and self._writable is not None:
             recorder = self._writable
             with recorder.lock:
-                turn = recorder.open_turn
-                left_open = LeftOpen(turn.id, turn.label) if isinstance(turn, OpenTurn) else recorder.left_open
-                return Point(self.path, recorder.writer.end), Ending(left_open, recorder.ordinal)
+                ordinal, left_open, turn = recorder.standing
+                left_open = left_open if turn is None else LeftOpen(turn.id, turn.label)
+                return Point(self.path, recorder.writer.end), Ending(left_open, ordinal)
         if at is None:
             return forks.newest_point(self.path, fs), None
         origin = self._origin(self.path, self.end)
@@ -383,9 +383,8 @@ def open_log(
             session = lineage.opened[0].session or {}
         recorder = Recorder(writer, ports, thread, durability, ending, label, cipher)
         recorder.item_events = item_events_of(session, thread, ending.turn_id, ports.new_id)
-        if closes_turn and recorder.left_open is not None:
-            with recorder.lock:
-                recorder.write([], UNLABELLED)
+        if closes_turn and ending.left_open is not None:
+            recorder.close_left_open()
             writer.end_turn()
     except BaseException:
         writer.close()

@@ -1,8 +1,12 @@
 """The one place where records become lines of an open log, in order.
 
-`lock` orders everything that is written; under it stands who has the open turn. Nothing is synced under it, so that
-threads that wait for the disk share one sync. A turn that the log was left with (by a crash, or by a fork in the middle
-of it) is closed as interrupted before anything else is written.
+`lock` orders everything that is written. What must be known to write the next line (its number, which turn is open) is
+one value, which the writer notes along with the lines: whatever interrupts a write, it is that of the lines that stand.
+Nothing is synced under the lock, so that threads that wait for the disk share one sync.
+
+A turn that the log was left with is closed as interrupted before anything else is written: one that a crash has left,
+one that a fork begins in the middle of, and one that nobody holds any more, because an interrupt came between its block
+and its end (see `turn`).
 """
 
 from __future__ import annotations
@@ -10,6 +14,8 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple
 
 from rollout import encoding, labelling
 from rollout.core.item_events import ItemEvents
@@ -21,13 +27,34 @@ from rollout.storage import recovery
 from rollout.storage.cipher import Cipher
 from rollout.storage.durability import Durability
 from rollout.storage.encrypted import encrypt_line
-from rollout.storage.ending import Ending
+from rollout.storage.ending import Ending, LeftOpen
 from rollout.storage.writer import Writer
 
 ABORTED_TEXT = (
     "<turn_aborted>\nThe previous turn was interrupted before it was finished. Commands that were running may still be "
     "running in the background; those that were aborted may have been carried out in part.\n</turn_aborted>"
 )
+
+
+class OpenedTurn(NamedTuple):
+    """A turn that has begun and not ended. `holder()` is None as soon as nobody can end it any more."""
+
+    id: str
+    label: Label
+    holder: Callable[[], object]
+    last_message: str | None = None
+    """The newest one of the assistant."""
+    plans: int = 0
+    """So many were told of."""
+
+
+class Standing(NamedTuple):
+    """What the lines that stand say to who writes the next one: the number of the newest (None: they have none)."""
+
+    ordinal: int | None
+    left_open: LeftOpen | None
+    turn: OpenedTurn | None = None
+    """Of this log's own making; then nothing is left open."""
 
 
 class Recorder:
@@ -47,49 +74,105 @@ class Recorder:
         cipher: Cipher | None = None,
     ) -> None:
         self.label, self._cipher = label, cipher
-        self.lock = threading.RLock()
         self.writer, self.ports, self.thread = writer, ports, thread
         self._syncs_records = durability is Durability.RECORD
         self._clock = ports.clock
         self._of_thread = threading.local()
-        self.open_turn: object | None = None
-        self.left_open = ending.left_open
-        self.ordinal = ending.ordinal
+        with writer.lock:
+            writer.note(Standing(ending.ordinal, ending.left_open))
         self.item_events: ItemEvents | None = None
         """Of a paginated log."""
         # The writer itself would sync under our lock: records are synced by `acknowledge` alone.
         writer.durability = Durability.TURN if self._syncs_records else durability
 
+    @property
+    def lock(self) -> AbstractContextManager[bool]:
+        """The writer's, which can be taken again by the thread that has it. Only in a `with`."""
+        return self.writer.lock
+
+    @property
+    def standing(self) -> Standing:
+        """Under `lock`."""
+        standing: Standing = self.writer.noted
+        turn = standing.turn
+        if turn is not None and turn.holder() is None:
+            return Standing(standing.ordinal, LeftOpen(turn.id, turn.label))
+        return standing
+
     def write(
         self, parts: Sequence[Part], label: Label, *, expected_end: int | None = None, atomic: bool = False
     ) -> int:
         """Appends; the offset behind. RecordError, Conflict: nothing was written. Under `lock`, then `acknowledge`."""
-        if self.left_open is not None:
-            turn, self.left_open = self.left_open, None
-            try:
-                self.write(abort(turn.turn_id), turn.label or self.label, expected_end=expected_end, atomic=True)
-            except BaseException:
-                self.left_open = turn
-                raise
+        if self._close_left_open(expected_end):
             expected_end = None
-        now, ordinal, keys = self._clock(), self.ordinal, label.envelope
+        standing = self.standing
+        return self.put(parts, label, standing, standing.turn, expected_end=expected_end, atomic=atomic)
+
+    def begin(self, parts: Sequence[Part], turn: OpenedTurn) -> None:
+        """Writes the beginning of a turn; no other one may be open. As `write`."""
+        self._close_left_open(None)
+        self.put(parts, turn.label, self.standing, turn)
+
+    def put(
+        self,
+        parts: Sequence[Part],
+        label: Label,
+        standing: Standing,
+        turn: OpenedTurn | None,
+        *,
+        expected_end: int | None = None,
+        atomic: bool = False,
+    ) -> int:
+        """Appends where nothing is left open; `turn` is the one that is open behind the lines. As `write`."""
+        now, ordinal, keys = self._clock(), standing.ordinal, label.envelope
         if self.item_events is not None:
             parts = [Part(*record) for record in self.item_events.add_to(parts, round(now * 1000))]
         if ordinal is None:
             lines = [encoding.line(part, now, None, keys) for part in parts]
         else:
             lines = [encoding.line(part, now, ordinal + n, keys) for n, part in enumerate(parts, 1)]
+            ordinal += len(parts)
         if self._cipher is not None:  # with its mark: that is authenticated too
             marked = recovery.mark_batch(lines) if atomic else lines
             lines = [encrypt_line(line, self._cipher, self.thread, now=now) for line in marked]
-        end = self.writer.append(lines, expected_end=expected_end, atomic=atomic)
-        if ordinal is not None:
-            self.ordinal = ordinal + len(parts)
-        return end
+        if ordinal is not None or turn is not standing.turn or standing.left_open is not None:
+            standing = Standing(ordinal, None, turn)
+        return self.writer.append(lines, expected_end=expected_end, atomic=atomic, noted=standing)
+
+    def _close_left_open(self, expected_end: int | None) -> bool:
+        """Whether there was a turn to be closed."""
+        standing = self.standing
+        left = standing.left_open
+        if left is not None:
+            label = left.label or self.label
+            self.put(abort(left.turn_id), label, standing, None, expected_end=expected_end, atomic=True)
+        return left is not None
+
+    def close_left_open(self) -> None:
+        """Closes the turn that the log was left with, as interrupted; not on the disk yet."""
+        with self.lock:
+            self._close_left_open(None)
+
+    def abort_open_turn(self) -> None:
+        """Closes the open turn as interrupted; not on the disk yet."""
+        with self.lock:
+            turn = self.standing.turn
+            if turn is not None:
+                self.put(abort(turn.id), turn.label, self.standing, None, atomic=True)
+            elif self.writer.noted.turn is not None:
+                self._close_left_open(None)
+
+    def forget_turn(self, turn_id: str) -> None:
+        """Nobody ends a turn any more that could not be ended: it is one that the log was left with."""
+        with self.lock:
+            standing = self.standing
+            if standing.turn is not None and standing.turn.id == turn_id:
+                self.writer.note(Standing(standing.ordinal, LeftOpen(turn_id, standing.turn.label)))
 
     def label_here(self, given: Label = UNLABELLED) -> Label:
-        """The label of a record that is `given` one, if it is written from here, not by a turn. UsageError."""
-        return labelling.in_force(self.label, self.open_turn).around(given)
+        """The label of a record that is `given` one, written from here, not by a turn. Under `lock`. UsageError."""
+        turn = self.standing.turn
+        return labelling.in_force(self.label, None if turn is None else turn.id).around(given)
 
     def acknowledge(self) -> None:
         """After every record or run of records, without `lock`: on the disk, if that is asked for."""
@@ -122,7 +205,7 @@ class Recorder:
 
     def refuse_open_turn(self, what: str) -> None:
         """UsageError if a turn is open. Under `lock`."""
-        if self.open_turn is not None:
+        if self.standing.turn is not None:
             raise UsageError(f"{what} while a turn is open", path=self.writer.path, remedy="end that turn first")
 
 

@@ -4,15 +4,17 @@ Its end is on the disk when the `with` block is left (unless the durability is N
 whatever kind, writes the `<turn_aborted>` message and turn_aborted instead, and goes on. The methods can be called
 from several threads; the `async with` form gives an `AsyncTurn`, which does the same in threads of its own.
 
+A turn that nobody is going to end any more, because a signal came just then (see `leaving`), is closed as interrupted
+before anything else is written. One that is entered by hand is held by whoever has the object.
+
 A turn has its label from its beginning; it is that of everything that the turn writes on its own. What a method is
 asked to write can have another one (see `labelling`), and what is written along with it has the same.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import TracebackType
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -25,7 +27,8 @@ from rollout.core.plans import split_plans
 from rollout.encoding import AnyItem, Part
 from rollout.errors import Closed, RecordError, RolloutError, UsageError
 from rollout.labelling import innermost
-from rollout.recorder import Recorder, abort
+from rollout.leaving import At, Error, Kind, Leaving, LeavingAwaited
+from rollout.recorder import OpenedTurn, Recorder, abort
 
 if TYPE_CHECKING:
     from rollout.async_turn import AsyncTurn
@@ -35,53 +38,6 @@ Tags: TypeAlias = "Mapping[str, str] | None"
 KEEP = "keep"
 """The context of the turn itself (see `OpenTurn.compact`)."""
 _REASONS = ("interrupted", "replaced", "review_ended")
-
-
-class TurnContext(Mapping[str, Any]):
-    """The settings that a turn runs with: the payload of its turn_context, a mapping.
-
-    Only `model` is needed; any other key of the payload, known or not, is kept. (Codex reads it back only with cwd,
-    approval_policy, sandbox_policy and summary.)
-    """
-
-    __slots__ = ("_keys",)
-
-    def __init__(
-        self,
-        *,
-        model: str,
-        cwd: str | os.PathLike[str] | None = None,
-        approval_policy: str | Mapping[str, Any] | None = None,
-        sandbox_policy: Mapping[str, Any] | None = None,
-        effort: str | None = None,
-        summary: str | None = None,
-        personality: str | None = None,
-        collaboration_mode: Mapping[str, Any] | None = None,
-        **more: Any,
-    ) -> None:
-        given = {
-            "cwd": None if cwd is None else os.fspath(cwd),
-            "approval_policy": approval_policy,
-            "sandbox_policy": sandbox_policy,
-            "model": model,
-            "personality": personality,
-            "collaboration_mode": collaboration_mode,
-            "effort": effort,
-            "summary": summary,
-        }
-        self._keys = {**{key: value for key, value in given.items() if value is not None}, **more}
-
-    def __getitem__(self, key: str) -> Any:
-        return self._keys[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._keys)
-
-    def __len__(self) -> int:
-        return len(self._keys)
-
-    def __repr__(self) -> str:
-        return f"TurnContext({', '.join(f'{key}={value!r}' for key, value in self._keys.items())})"
 
 
 class OpenTurn:
@@ -102,7 +58,6 @@ class OpenTurn:
         """What the turn's own lines have, once it is open."""
         self._around: labelling.Frame | None = None  # innermost in the block
         self._recorder = recorder
-        self._state = "new"  # then "open", then "closed" or, on request, "aborted"
         self._context = None if context is None else _context_part(self.id, context)
         self._started = encoding.event(
             "task_started",
@@ -113,56 +68,81 @@ class OpenTurn:
             },
         )
         self._awaited: AsyncTurn | None = None
-        self._last_message: str | None = None
-        self._plan_count = 0
+        self._holder: Callable[[], object] = weakref.ref(self)
+        self._has_begun = False
+        self._abort_reason: str | None = None  # once an abort was asked for
 
     def __repr__(self) -> str:
-        return f"<{self._state} turn {self.id}>"
+        with self._recorder.lock:
+            state = "open" if self._opened() is not None else "closed" if self._has_begun else "new"
+        return f"<{state} turn {self.id}>"
 
     def __enter__(self) -> OpenTurn:
-        self.begin()
-        self._begin_labelling()
-        return self
+        try:
+            self.begin()
+            self._begin_labelling()
+            return self
+        except BaseException as error:
+            self.interrupt(error)
+            raise
 
     def begin(self) -> None:
         """Writes the beginning, as `with` does."""
         try:
             with self._recorder.lock:
-                if self._state != "new":
+                if self._has_begun:
                     raise UsageError(f"turn {self.id} has been entered before", remedy="make a new one with log.turn()")
                 self._recorder.refuse_open_turn("a turn cannot begin")
-                label = self._recorder.label_here(self._own_label)
-                self._recorder.write([self._started, *([] if self._context is None else [self._context])], label)
-                self._recorder.open_turn, self._state, self.label = self, "open", label
+                self.label = self._recorder.label_here(self._own_label)
+                self._has_begun = True
+                parts = [self._started, *([] if self._context is None else [self._context])]
+                self._recorder.begin(parts, OpenedTurn(self.id, self.label, self._holder))
             self._recorder.acknowledge()
         except BaseException as error:
             self.interrupt(error)
             raise
 
     def _begin_labelling(self) -> None:
-        self._around = labelling.enter(self._own_label, self) if self._own_label else labelling.innermost()
+        self._around = labelling.enter(self._own_label, self.id) if self._own_label else labelling.innermost()
 
     def _end_labelling(self) -> None:
-        if self._around is not None and self._around.turn is self:
+        if self._around is not None and self._around.turn == self.id:
             labelling.leave(self._around)
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def held_by(self, holder: object) -> None:
+        """As long as that is there, somebody is going to end this turn."""
+        if not self._has_begun:
+            self._holder = weakref.ref(holder)
+
+    def leave(self, kind: Kind, error: Error, at: At) -> None:
+        """Ends the turn, as a `with` block does when it is left."""
         try:
             self.finish(error)
         finally:
             self._end_labelling()
 
+    __exit__ = Leaving()
+
     def finish(self, error: BaseException | None) -> None:
         """Writes the end, as `with` does when it is left, by an exception or without."""
         if error is not None:
             self.interrupt(error)
-        elif self._state != "aborted":
-            keys = {"turn_id": self.id, "last_agent_message": self._last_message}
-            try:
-                self._end([encoding.event("task_complete", keys)])
-            except BaseException as problem:
-                self.interrupt(problem)  # a turn that could not be ended does not stay open
-                raise
+            return
+        try:
+            with self._recorder.lock:
+                opened = self._opened()
+                if opened is None and (self._abort_reason is not None or self._recorder.writer.is_closed):
+                    return
+                if self._abort_reason is None:
+                    last = None if opened is None else opened.last_message
+                    parts = [encoding.event("task_complete", {"turn_id": self.id, "last_agent_message": last})]
+                else:
+                    parts = abort(self.id, self._abort_reason)
+                self._end(parts)
+            self._recorder.writer.end_turn()
+        except BaseException as problem:
+            self.interrupt(problem)  # a turn that could not be ended does not stay open
+            raise
 
     async def __aenter__(self) -> AsyncTurn:
         from rollout.async_turn import AsyncTurn  # noqa: PLC0415  # who only reads logs need not wait for asyncio
@@ -172,14 +152,15 @@ class OpenTurn:
         self._begin_labelling()
         return self._awaited
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
+    async def leave_awaited(self, kind: Kind, error: Error, at: At) -> None:
+        """Ends the turn, as an `async with` block does when it is left."""
         try:
             if self._awaited is not None:
                 await self._awaited.leave(error)
         finally:
             self._end_labelling()
+
+    __aexit__ = LeavingAwaited()
 
     def user(
         self,
@@ -263,7 +244,11 @@ class OpenTurn:
         """Ends the turn as interrupted, replaced or review_ended; leaving the block does nothing more then."""
         if reason not in _REASONS:
             raise UsageError(f"{reason!r} is no reason of an abort", remedy=f"give one of {', '.join(_REASONS)}")
-        self._end(abort(self.id, reason), "aborted")
+        with self._recorder.lock:
+            if self._opened() is not None:
+                self._abort_reason = reason  # however often this is interrupted: that is how the turn ends
+            self._end(abort(self.id, reason))
+        self._recorder.writer.end_turn()
 
     def commit(self) -> int:
         """Returns when all that was appended is on the disk: so many bytes from the start."""
@@ -278,7 +263,8 @@ class OpenTurn:
         self, items: Sequence[tuple[bytes, str, str | None]], label: Label, expected_end: int | None, *, atomic: bool
     ) -> int:
         with self._recorder.lock:
-            last, plans = self._last_message, self._plan_count
+            opened = self._opened()
+            last, plans = (None, 0) if opened is None else (opened.last_message, opened.plans)
             parts = []
             for payload, kind, role in items:
                 if role == "assistant" and kind == "message":
@@ -288,8 +274,9 @@ class OpenTurn:
                     parts += [self._plan(plan, plans + n) for n, plan in enumerate(found, 1)]
                     plans += len(found)
                 parts.append(Part("response_item", payload))
-            end = self._put(parts, label, expected_end, atomic)
-            self._last_message, self._plan_count = last, plans
+            if opened is not None and (last, plans) != opened[3:]:
+                opened = OpenedTurn(opened.id, opened.label, opened.holder, last, plans)
+            end = self._put(parts, label, opened, expected_end=expected_end, atomic=atomic)
         self._recorder.acknowledge()
         return end
 
@@ -297,38 +284,50 @@ class OpenTurn:
         self, parts: Sequence[Part], label: Label, *, expected_end: int | None = None, atomic: bool = False
     ) -> int:
         with self._recorder.lock:
-            end = self._put(parts, label, expected_end, atomic)
+            end = self._put(parts, label, self._opened(), expected_end=expected_end, atomic=atomic)
         self._recorder.acknowledge()
         return end
 
-    def _put(self, parts: Sequence[Part], label: Label, expected_end: int | None, atomic: bool) -> int:
-        if self._recorder.open_turn is not self:
-            what = "is not open yet; use it in a with block" if self._state == "new" else "is closed"
+    def _opened(self) -> OpenedTurn | None:
+        """This turn, if it is the open one. Under the lock, as all that is below."""
+        turn = self._recorder.standing.turn
+        return turn if turn is not None and turn.id == self.id else None
+
+    def _put(
+        self,
+        parts: Sequence[Part],
+        label: Label,
+        then: OpenedTurn | None,
+        *,
+        expected_end: int | None = None,
+        atomic: bool = False,
+    ) -> int:
+        """Writes; `then` is the turn that is open behind it. Closed if this one is not."""
+        if self._opened() is None:
+            what = "is closed" if self._has_begun else "is not open yet; use it in a with block"
             raise Closed(f"turn {self.id} {what}", path=self._recorder.writer.path)
-        return self._recorder.write(parts, label, expected_end=expected_end, atomic=atomic)
+        standing = self._recorder.standing
+        return self._recorder.put(parts, label, standing, then, expected_end=expected_end, atomic=atomic)
 
     def _plan(self, text: str, number: int) -> Part:
         name = f"{self.id}-plan" if number == 1 else f"{self.id}-plan-{number}"
         keys = {"thread_id": self._recorder.thread, "turn_id": self.id}
         return encoding.event("item_completed", {**keys, "item": {"type": "Plan", "id": name, "text": text}})
 
-    def _end(self, parts: Sequence[Part], state: str = "closed") -> None:
-        with self._recorder.lock:
-            self._put(parts, self.label, None, atomic=len(parts) > 1)
-            self._recorder.open_turn, self._state = None, state
-        self._recorder.writer.end_turn()
+    def _end(self, parts: Sequence[Part]) -> None:
+        self._put(parts, self.label, None, atomic=len(parts) > 1)
 
     def interrupt(self, error: BaseException) -> None:
         """Closes the turn for `error`, which is on its way and is not to be replaced by what goes wrong here."""
-        if self._recorder.open_turn is not self:
-            return
         try:
-            self._end(abort(self.id))
+            with self._recorder.lock:
+                if self._opened() is None:
+                    return
+                self._end(abort(self.id, self._abort_reason or "interrupted"))
+            self._recorder.writer.end_turn()
         except RolloutError as problem:
             error.add_note(f"the turn could not be closed as interrupted: {problem}")
-            with self._recorder.lock:
-                if self._recorder.open_turn is self:
-                    self._recorder.open_turn, self._state = None, "closed"
+            self._recorder.forget_turn(self.id)
 
 
 def compacted(replacement_history: Iterable[AnyItem], message: str) -> Part:

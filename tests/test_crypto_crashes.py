@@ -89,8 +89,9 @@ def test_what_a_crash_leaves_of_decrypting_goes_with_the_next_append_or_tidying(
             open_writer(fs, FILE, held_by=holder("noon"), root="/h").close()
         elif then == "share":
             writer = SharedWriter.share(fs, FILE, holds_record=holds_record, root="/h")
-            with contextlib.closing(writer), writer.held(0):
-                pass
+            with contextlib.closing(writer):
+                writer.take(0)
+                writer.give_back()
         else:
             if then != "tidy":
                 disk.rename(FILE, f"{FILE}.zst")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import rollout
-from rollout import Rollout, Store
+from rollout import OpenTurn, Rollout, Store
 from rollout.errors import Locked, NotFound, Poisoned, UsageError, WriteError
 from rollout.recorder import ABORTED_TEXT
 from rollout.storage.durability import Durability
@@ -29,9 +29,10 @@ def die(log: Rollout) -> None:
     log._recorder.writer.close()
 
 
-def leave_open(log: Rollout) -> None:
+def leave_open(log: Rollout) -> OpenTurn:
     turn = log.turn(context()).__enter__()
     turn.user("q")
+    return turn  # held: a turn that nobody holds is closed
 
 
 def leave_interrupted(log: Rollout) -> None:
@@ -44,9 +45,10 @@ def leave_batch(log: Rollout) -> None:
         turn.append_all([user_item("q"), assistant_item("a"), assistant_item("b")])
 
 
-def leave_tool_call_open(log: Rollout) -> None:
-    leave_open(log)
+def leave_tool_call_open(log: Rollout) -> OpenTurn:
+    turn = leave_open(log)
     log.record("response_item", {"type": "function_call", "name": "x", "arguments": "{}", "call_id": "c"})
+    return turn
 
 
 ENDS: dict[str, Callable[[Rollout], object]] = {
@@ -68,9 +70,10 @@ ENDS: dict[str, Callable[[Rollout], object]] = {
 def test_a_log_goes_on_after_every_kind_of_end(store: Store, end: str, torn: bytes) -> None:
     log = a_log(store)
     take_turn(log, "before")
-    ENDS[end](log)
+    held = ENDS[end](log)
     wanted = texts(log.resume_state())
     die(log)
+    del held
     with log.path.open("ab") as file:
         file.write(torn)
     was_open = end.startswith("an open")

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
+import io
 import os
 import stat
 import sys
 import threading
 import time
 import weakref
+from collections.abc import Callable
 from typing import Literal
 
 from rollout.errors import Locked, NotARollout, NotFound, SourceError, WriteError
@@ -41,7 +44,7 @@ class _File:
     """A read-only descriptor; `pread` where there is one, else seek and read under a lock."""
 
     def __init__(self, fd: int, path: str) -> None:
-        self._fd, self._path = fd, path
+        self.fd, self._path = fd, path
         self._seeking = threading.Lock()
         status = os.fstat(fd)
         self._identity = (status.st_dev, status.st_ino)
@@ -51,11 +54,11 @@ class _File:
         return self._identity
 
     def size(self) -> int:
-        return os.fstat(self._fd).st_size
+        return os.fstat(self.fd).st_size
 
     def data_start(self) -> int:
         with contextlib.suppress(OSError, AttributeError):  # not every system tells
-            return os.lseek(self._fd, 0, os.SEEK_DATA)
+            return os.lseek(self.fd, 0, os.SEEK_DATA)
         return 0
 
     def read_at(self, offset: int, n: int) -> bytes:
@@ -75,13 +78,13 @@ class _File:
     def _read_some(self, offset: int, n: int) -> bytes:  # EINTR is retried by Python itself (PEP 475)
         if sys.platform == "win32":
             with self._seeking:
-                os.lseek(self._fd, offset, os.SEEK_SET)
-                return os.read(self._fd, n)
+                os.lseek(self.fd, offset, os.SEEK_SET)
+                return os.read(self.fd, n)
         else:
-            return os.pread(self._fd, n, offset)
+            return os.pread(self.fd, n, offset)
 
     def close(self) -> None:
-        fd, self._fd = self._fd, -1
+        fd, self.fd = self.fd, -1
         if fd >= 0:
             os.close(fd)
 
@@ -90,50 +93,53 @@ class _File:
 
 
 class _AppendFile(_File):
-    """A descriptor with O_APPEND. Forgotten in a forked child, so that the lock dies with the process that took it."""
+    """A descriptor with O_APPEND. Forgotten in a forked child, so that the lock dies with the process that took it.
+
+    `_owner` has it: the interpreter closes that with the object, whatever is interrupted, and so frees the lock.
+    """
 
     _note: str | None = None
 
     def __init__(self, fd: int, path: str) -> None:
+        self._owner = io.FileIO(fd, "r+b")
         super().__init__(fd, path)
+        self.release = _unlocking(self._owner)
         _held.add(self)
 
     def append(self, data: bytes) -> int:
-        written = os.write(self._fd, data)
+        written = os.write(self.fd, data)
         if written != len(data):
             raise ShortWrite(written, len(data))
-        return os.lseek(self._fd, 0, os.SEEK_CUR)  # where O_APPEND has put it, whoever else may append
+        return os.lseek(self.fd, 0, os.SEEK_CUR)  # where O_APPEND has put it, whoever else may append
 
     def sync(self) -> None:
-        _sync(self._fd)
+        _sync(self.fd)
 
     def truncate(self, size: int) -> None:
-        os.ftruncate(self._fd, size)
+        os.ftruncate(self.fd, size)
 
     def set_mtime(self, ns: int) -> None:
-        os.utime(self._fd if os.utime in os.supports_fd else self._path, ns=(ns, ns))
+        os.utime(self.fd if os.utime in os.supports_fd else self._path, ns=(ns, ns))
 
     def lock(self, holder: Holder) -> None:
         beside = _note_path(self._path)
         try:
-            _lock(self._fd)
+            _lock(self.fd)
         except (BlockingIOError, PermissionError) as error:  # the second is what Windows says
             raise locked(self._path, _read_note(beside)) from error
         self._check_place()
         self._note = beside
         with contextlib.suppress(OSError):  # the lock holds without its note
             fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _OPEN | _NOFOLLOW, 0o600)
-            try:
-                os.write(fd, holder.encode())
-            finally:
-                os.close(fd)
+            with io.FileIO(fd, "w") as note:
+                note.write(holder.encode())
 
     def hold(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
         pause_s = _FIRST_PAUSE_S
         while True:
             try:
-                _lock(self._fd)
+                _lock(self.fd)
                 break
             except (BlockingIOError, PermissionError) as error:
                 if time.monotonic() >= deadline:
@@ -146,8 +152,13 @@ class _AppendFile(_File):
             self.release()
             raise
 
-    def release(self) -> None:
-        _unlock(self._fd)
+    def whereabouts(self) -> str | None:
+        try:
+            found = _path_of(self.fd)
+            status = os.stat(found)
+        except (OSError, ValueError):
+            return None
+        return found if (status.st_dev, status.st_ino) == self._identity else None
 
     def _check_place(self) -> None:
         if not self._is_at_its_path():
@@ -161,10 +172,11 @@ class _AppendFile(_File):
         return (status.st_dev, status.st_ino) == self._identity
 
     def close(self) -> None:
-        if self._note is not None and self._fd >= 0:
+        if self._note is not None and self.fd >= 0:
             with contextlib.suppress(OSError):  # while the lock is still held: never the next holder's note
                 os.unlink(self._note)
-        super().close()
+        self.fd = -1
+        self._owner.close()
 
 
 _held: weakref.WeakSet[_AppendFile] = weakref.WeakSet()
@@ -188,12 +200,23 @@ def _lock(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _unlock(fd: int) -> None:
+def _unlocking(file: io.FileIO) -> Callable[[], object]:
+    """What gives the lock back: one call into C, which no interrupt comes before once it is called."""
     if sys.platform == "win32":
-        os.lseek(fd, _WINDOWS_LOCK_OFFSET, os.SEEK_SET)
-        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)
-    else:
-        fcntl.flock(fd, fcntl.LOCK_UN)
+
+        def unlock() -> None:
+            file.seek(_WINDOWS_LOCK_OFFSET)
+            msvcrt.locking(file.fileno(), msvcrt.LK_UNLCK, 1)
+
+        return unlock
+    return functools.partial(fcntl.flock, file, fcntl.LOCK_UN)
+
+
+def _path_of(fd: int) -> str:
+    """Where the system has an open file; of one that was removed, a path that names another file or none. OSError."""
+    if sys.platform == "darwin":
+        return os.fsdecode(fcntl.fcntl(fd, fcntl.F_GETPATH, bytes(1024)).rstrip(b"\0"))
+    return os.readlink(f"/proc/self/fd/{fd}")  # which is not there on Windows
 
 
 def _sync(fd: int) -> None:
@@ -293,14 +316,14 @@ class RealFileSystem:
 
     def sync_dir(self, path: AnyPath) -> None:
         if sys.platform != "win32":  # where NTFS journals names and a directory cannot be opened
-            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            name = os.fspath(path)
+            directory = _File(os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), name)
             try:
-                os.fsync(fd)
+                os.fsync(directory.fd)
             except OSError as error:
                 if error.errno not in {errno.EINVAL, errno.EBADF}:  # a file system whose directories have no sync
-                    raise
-            finally:
-                os.close(fd)
+                    raise  # at once: an interrupt of a clean-up here would hide it
+            directory.close()
 
     def rename(self, source: AnyPath, target: AnyPath) -> None:
         os.replace(self._place(source), self._place(target))

@@ -11,12 +11,14 @@ import itertools
 import os
 import threading
 import time
+import weakref
 
 from rollout.errors import Locked, NotARollout, NotFound
 from rollout.storage.holder import Holder, locked
 from rollout.storage.port import AnyPath, Listed, Status
 
 _nodes = itertools.count(1)
+_PAUSE_S = 0.0002
 
 
 class _Node:
@@ -26,7 +28,7 @@ class _Node:
         self.data = bytearray()
         self.mtime_ns = time.time_ns()
         self.number = next(_nodes)
-        self.lock = threading.Lock()
+        self.holder: weakref.ref[MemoryFile] | None = None  # of the lock: free again when that is gone
 
 
 class MemoryFile:
@@ -34,7 +36,6 @@ class MemoryFile:
 
     def __init__(self, fs: MemoryFileSystem, node: _Node, path: str) -> None:
         self._fs, self._node, self._path = fs, node, path
-        self._locked = False
 
     @property
     def identity(self) -> tuple[int, int]:
@@ -78,18 +79,32 @@ class MemoryFile:
 
     def hold(self, timeout_s: float) -> None:
         """As the port says."""
-        if not self._node.lock.acquire(timeout=max(timeout_s, 0.0)):
-            raise locked(self._path, None)
-        self._locked = True
+        deadline = time.monotonic() + timeout_s
+        while not self._take():
+            if time.monotonic() >= deadline:
+                raise locked(self._path, None)
+            time.sleep(_PAUSE_S)
         if self._fs.node(self._path) is not self._node:
             self.release()
             raise Locked("was replaced while it was being opened", path=self._path, remedy="open it again")
 
+    def _take(self) -> bool:
+        with self._fs.mutex:
+            holder = None if self._node.holder is None else self._node.holder()
+            if holder is None or holder is self:
+                self._node.holder = weakref.ref(self)
+                return True
+            return False
+
     def release(self) -> None:
         """As the port says."""
-        if self._locked:
-            self._locked = False
-            self._node.lock.release()
+        with self._fs.mutex:
+            if self._node.holder is not None and self._node.holder() is self:
+                self._node.holder = None
+
+    def whereabouts(self) -> str | None:
+        """As the port says."""
+        return self._fs.path_of(self._node)
 
     def close(self) -> None:
         """As the port says."""
@@ -101,12 +116,18 @@ class MemoryFileSystem:
 
     def __init__(self) -> None:
         self.mutex = threading.RLock()
+        _file_systems.add(self)
         self._files: dict[str, _Node] = {}
         self._dirs = {os.path.abspath(os.sep)}
 
     def node(self, path: AnyPath) -> _Node | None:
         """The file at a path."""
         return self._files.get(_name(path))
+
+    def path_of(self, node: _Node) -> str | None:
+        """A path of a file; None if it has none any more."""
+        with self.mutex:
+            return next((path for path, found in self._files.items() if found is node), None)
 
     def open_read(self, path: AnyPath) -> MemoryFile:
         """As the port says."""
@@ -205,6 +226,19 @@ class MemoryFileSystem:
     def _check_parent(self, name: str) -> None:
         if os.path.dirname(name) not in self._dirs:
             raise _error(FileNotFoundError, errno.ENOENT, os.path.dirname(name))
+
+
+_file_systems: weakref.WeakSet[MemoryFileSystem] = weakref.WeakSet()
+
+
+def _unlock_in_child() -> None:
+    """What other threads held when the process was forked is never given back there."""
+    for fs in list(_file_systems):
+        fs.mutex = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock_in_child)
 
 
 def _name(path: AnyPath) -> str:

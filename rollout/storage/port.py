@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Callable
 from typing import Literal, NamedTuple, Protocol
 
 from rollout.storage.holder import Holder
@@ -88,8 +89,12 @@ class AppendFile(ReadFile, Protocol):
     def hold(self, timeout_s: float) -> None:
         """Takes the same lock for a moment, without a note, and waits for it. Locked as for `lock`."""
 
-    def release(self) -> None:
-        """Gives back what `hold` took."""
+    @property
+    def release(self) -> Callable[[], object]:
+        """Gives back what `hold` took; nothing happens if it took nothing. After `close` it may raise ValueError."""
+
+    def whereabouts(self) -> str | None:
+        """A path that names the file now; None if it has no name any more, or the system does not tell."""
 
 
 class FileSystem(Protocol):

@@ -1,39 +1,56 @@
 """One file that several writers append to, in one process or in many: each locks it for an operation, not for life.
 
 What the others have written meanwhile is taken note of when the lock is got, and what a crash of one of them left at
-the end is mended then as opening a log does. Syncs happen without the lock, and threads share them (see `writer`): who
-builds on bytes of another that are not on the disk yet puts them there with his own.
+the end is mended then as opening a log does. Syncs happen without the lock, and threads share them (see `appending`):
+who builds on bytes of another that are not on the disk yet puts them there with his own.
+
+An operation has this shape, which nothing can tear: the lock of the file is given back by one call into C, and what an
+interrupt has left undone is found by the next one.
+
+    with writer.alone:
+        writer.check_usable()
+        try:
+            moved = writer.take(timeout_s)
+            …
+        finally:
+            writer.give_back()
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from rollout.limits import DEFAULT, KIB
 from rollout.storage import recovery
+from rollout.storage.appending import UNCHANGED, Appender
 from rollout.storage.decrypting import DecryptingSource, is_encrypted
 from rollout.storage.durability import Durability
 from rollout.storage.encrypted import Scribe
+from rollout.storage.folders import make_dirs
 from rollout.storage.fs import AnyPath, AppendFile, FileSystem
 from rollout.storage.plain import FileSource
-from rollout.storage.writer import Writer, closing_on_error, explained, make_dirs, remove_rekeyed
+from rollout.storage.writer import closing_on_error, explained, remove_rekeyed
 
 _CHUNK_BYTES = 8 * KIB
 """Read at a time where the end is looked at, which is done whenever another one has written: mostly one line."""
 
 
-class SharedWriter(Writer):
-    """Made by `share`. `append` may only be called inside of `held`, `commit` at any time: that alone syncs."""
+class SharedWriter(Appender):
+    """Made by `share`. `append` may only be called between `take` and `give_back`, `commit` at any time."""
 
     def __init__(self, fs: FileSystem, path: str, file: AppendFile, dirs: list[str], durability: Durability) -> None:
         super().__init__(fs, path, file, dirs, durability)
-        self._one_at_a_time = threading.RLock()
+        self.alone = threading.RLock()
+        """Of the threads that share this writer."""
+        self.give_back = file.release
+        """Gives back what `take` took, or nothing."""
         self._holds_record: recovery.HoldsRecord = bool
-        self._scribe: Scribe | None = None  # of an encrypted file, as long as nobody else writes
+        self._scribe: Scribe | None = None  # of an encrypted file; its next number is what is noted
         self._is_plain = False  # and so for ever: an encrypted file is another one
+        self._carried_over: Callable[[bytes], bool] | None = None
+        self._newest = b""
 
     @classmethod
     def share(
@@ -44,9 +61,12 @@ class SharedWriter(Writer):
         holds_record: recovery.HoldsRecord,
         root: AnyPath | None = None,
         is_named: bool = False,
+        carried_over: Callable[[bytes], bool] | None = None,
     ) -> SharedWriter:
         """A file that is there; `is_named`: its name is on the disk, too. Nothing of it is changed yet.
 
+        Maintenance (sealing, say) puts another file in its place, under the lock, with all its lines. It is not held in
+        a sync: `carried_over` tells then whether the newest line stands in the file that the log is by now.
         NotFound, NotARollout, WriteError.
         """
         name = os.fspath(path)
@@ -56,80 +76,83 @@ class SharedWriter(Writer):
             with explained(name):
                 dirs = [] if is_named else make_dirs(fs, os.path.dirname(name) or ".", root=root)
             writer = cls(fs, name, file, dirs, Durability.NONE)
-            writer._holds_record = holds_record
-            writer._end = 0  # nothing of it was looked at
+            writer._holds_record, writer._carried_over = holds_record, carried_over
+            writer._known = 0, None  # nothing of it was looked at
         return writer
 
-    def append(self, lines: Sequence[bytes], *, expected_end: int | None = None, atomic: bool = False) -> int:
-        """As `Writer.append`; where the file is encrypted the lines are, and numbered. NoKey, WrongKey."""
-        scribe = self._scribe_at(self._end)
-        if scribe is None:
-            return super().append(lines, expected_end=expected_end, atomic=atomic)
-        number = scribe.next
-        try:
-            marked = recovery.mark_batch(lines) if atomic else lines
-            return super().append([scribe.line(line) for line in marked], expected_end=expected_end, atomic=atomic)
-        except BaseException:
-            scribe.next = number
-            raise
+    def append(
+        self,
+        lines: Sequence[bytes],
+        *,
+        expected_end: int | None = None,
+        atomic: bool = False,
+        noted: object = UNCHANGED,
+    ) -> int:
+        """As `Appender.append`; where the file is encrypted the lines are, and numbered. NoKey, WrongKey.
 
-    def _scribe_at(self, end: int) -> Scribe | None:
-        """What encrypts lines that come behind byte `end`."""
-        if self._scribe is None and end and not self._is_plain:
+        What is noted is always the number of the next line, None as long as that is not known.
+        """
+        self._newest = lines[-1] if lines else self._newest
+        scribe, number = self._scribe_at(self._known[0])
+        if scribe is not None:
+            scribe.next = number
+            lines = [scribe.line(line) for line in (recovery.mark_batch(lines) if atomic else lines)]
+            noted = scribe.next
+        return super().append(lines, expected_end=expected_end, atomic=atomic, noted=noted)
+
+    def _scribe_at(self, end: int) -> tuple[Scribe | None, int]:
+        """What encrypts lines that come behind byte `end`, and the number of the first one."""
+        number = self._known[1]
+        if number is None and end and not self._is_plain:
             source = FileSource(self._file)
             self._is_plain = not is_encrypted(source, DEFAULT.first_chunk_bytes)
             if not self._is_plain:
                 text = DecryptingSource(source, self._fs, DEFAULT, self.path)
                 cipher = text.check_key()
                 text.read_at(end - 1, 1)
-                self._scribe = Scribe(cipher, text.thread, text.last_number(None) + 1)
-        return self._scribe
+                number = text.last_number(None) + 1
+                self._scribe = Scribe(cipher, text.thread, number)
+                self._known = end, number
+        return (self._scribe, number) if isinstance(number, int) else (None, 0)
 
     @property
     def identity(self) -> tuple[int, int]:
         """Of the file, as the port says."""
         return self._file.identity
 
-    @property
-    def is_in_place(self) -> bool:
-        """Whether the path still names this file."""
-        try:
-            return self._fs.status(self.path).identity == self._file.identity
-        except OSError:
-            return False
-
-    @contextlib.contextmanager
-    def held(self, timeout_s: float) -> Iterator[bool]:
-        """The lock, waited for; whether the file has changed since this writer held it last.
+    def take(self, timeout_s: float) -> bool:
+        """Takes the file's lock, waiting for it; whether the file has changed since this writer held it last.
 
         Locked if another holds it for longer, or if the path names another file by now; WriteError.
         """
-        with self._one_at_a_time:
-            self._check_usable()
-            with explained(self.path):
-                self._file.hold(timeout_s)
-                try:
-                    moved = self._catch_up()
-                except BaseException:
-                    self._file.release()
-                    raise
-            try:
-                yield moved
-            finally:
-                if not self._closed:
-                    self._file.release()
+        with explained(self.path):
+            self._file.hold(timeout_s)
+            return self._catch_up()
+
+    def close(self) -> None:
+        """As `Appender.close`; an operation of another thread is waited for."""
+        with self.alone:
+            super().close()
+
+    def _is_carried_over(self) -> bool:
+        return self._carried_over is not None and self._carried_over(self._newest)
+
+    def _settle(self) -> None:
+        """What was interrupted is looked for by the next `take`: others may have written since."""
 
     def _catch_up(self) -> bool:
-        if self._file.size() == self._end:
+        if self._intent is None and self._file.size() == self._known[0]:
             return False
-        self._scribe = None
-        if self._end == 0:
+        end = self._known[0]
+        self._known = end, None
+        self._intent = None
+        if end == 0:
             remove_rekeyed(self._fs, self.path)
         plan = recovery.inspect(self._file, self._holds_record, chunk_bytes=_CHUNK_BYTES)
         kept = recovery.apply(self._fs, self._file, self.path, plan)
-        with self._changed:
-            if plan.needed:
-                self.recovered, self.kept = plan, kept
-            self._end = self._file.size()
-            self._durable_end = min(self._durable_end, self._end)
+        if plan.needed:
+            self.recovered, self.kept = plan, kept
+        end = self._file.size()
+        self._durable_end = min(self._durable_end, end)
+        self._known = end, None
         return True

@@ -236,6 +236,10 @@ class SimulatedDisk:
         """The bytes of a file."""
         return self._files[node]
 
+    def path_of(self, node: int) -> str | None:
+        """A path of a file; None if it has none any more."""
+        return next((path for path in self.tree() if self._find(path) == node), None)
+
     def check_alive(self, process: int) -> None:
         """Raises EBADF for a file that a process opened that is dead."""
         if process != self.process:
@@ -315,8 +319,13 @@ class SimulatedFile:
 
     def release(self) -> None:
         """As the port says."""
-        self._disk.unlock(self._node)
+        if self._holds_lock:
+            self._disk.unlock(self._node)
         self._holds_lock = False
+
+    def whereabouts(self) -> str | None:
+        """As the port says."""
+        return self._disk.path_of(self._node)
 
     def close(self) -> None:
         """As the port says."""

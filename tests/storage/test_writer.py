@@ -6,6 +6,7 @@ import contextlib
 import errno
 import itertools
 import os
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -68,12 +69,18 @@ def in_threads(*tasks: threading.Thread) -> Iterator[None]:
         assert not task.is_alive()
 
 
-def wait_until(true: threading.Condition, waiting: int) -> None:
-    """Waits until so many threads wait for the condition."""
+def wait_until_waiting(log: Writer, *tasks: threading.Thread, end: int) -> None:
+    """Waits until threads have appended up to `end`, and wait for the sync that is under way."""
     deadline = time.monotonic() + 30
-    while len(true._waiters) < waiting:  # type: ignore[attr-defined]  # there is no public way to see who waits
+    while log.end < end or any(find_frame(task) != "_in_a_sync" for task in tasks):
         assert time.monotonic() < deadline
         time.sleep(0.001)
+
+
+def find_frame(task: threading.Thread) -> str:
+    """The function that a thread is in."""
+    frame = sys._current_frames().get(task.ident or 0)
+    return "" if frame is None else frame.f_code.co_name
 
 
 def test_lines_are_appended_in_one_write_and_the_end_is_told() -> None:
@@ -193,14 +200,13 @@ def test_commits_that_wait_share_one_sync_and_none_counts_what_came_after_it_beg
         done.append(n)
 
     tasks = [threading.Thread(target=write, args=(n,)) for n in range(1, 6)]
-    before = syncs(disk)
+    before, end = syncs(disk), log.end
     with in_threads(tasks[0]):
         assert disk.begun.acquire(timeout=30)
         with in_threads(*tasks[1:]):
-            wait_until(log._changed, 4)
+            wait_until_waiting(log, *tasks[1:], end=end + 5 * len(line(1)))
             disk.let_through.release()
             assert disk.begun.acquire(timeout=30)
-            wait_until(log._changed, 3)
             tasks[0].join(30)
             assert done == [1]
             assert log.durable_end < log.end
@@ -227,7 +233,7 @@ def test_a_sync_that_fails_fails_all_that_wait_for_it() -> None:
     with in_threads(tasks[0]):
         assert disk.begun.acquire(timeout=30)
         with in_threads(*tasks[1:]):
-            wait_until(log._changed, 2)
+            wait_until_waiting(log, *tasks[1:], end=len(line(0)) + 3 * len(line(1)))
             disk.let_through.release()
     assert errors in ([WriteError, Poisoned], [Poisoned, WriteError])
     assert log.durable_end == len(line(0) + line(1))
@@ -290,17 +296,45 @@ def test_a_short_write_poisons_and_is_cut_by_the_next_opening() -> None:
 
 
 @pytest.mark.parametrize("where", ["append", "sync"])
-def test_an_interruption_in_the_middle_poisons_too(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    log = create(SimulatedDisk())
+@pytest.mark.parametrize("is_done", [False, True])
+def test_an_interruption_in_the_middle_loses_nothing_and_doubles_nothing(where: str, is_done: bool) -> None:
+    disk = SimulatedDisk()
+    log = create(disk)
+    really = getattr(log._file, where)
 
-    def interrupt(*_: object) -> int:
+    def interrupt(*given: object) -> int:
+        if is_done:
+            really(*given)
+        setattr(log._file, where, really)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(log._file, where, interrupt)
+    setattr(log._file, where, interrupt)
     with pytest.raises(KeyboardInterrupt):
         append_and_commit(log)
-    with pytest.raises(Poisoned):
-        log.append([line(2)])
+    stands = [1] if is_done or where == "sync" else []
+    assert log.end == len(b"".join(map(line, [0, *stands])))
+    log.append([line(2)])
+    assert log.commit() == log.end
+    log.close()
+    assert read(disk.tree()[PATH] or b"") == [0, *stands, 2]
+
+
+def test_a_write_that_was_cut_short_and_interrupted_is_taken_back() -> None:
+    disk = SimulatedDisk()
+    log = create(disk)
+    really = log._file.append
+
+    def interrupt(data: bytes) -> int:
+        really(data[:5])
+        log._file.append = really  # type: ignore[method-assign]  # once only
+        raise KeyboardInterrupt
+
+    log._file.append = interrupt  # type: ignore[method-assign]  # as above
+    with pytest.raises(KeyboardInterrupt):
+        log.append([line(1)])
+    assert log.append([line(2)]) == log.end
+    log.close()
+    assert disk.tree()[PATH] == line(0) + line(2)
 
 
 @pytest.mark.parametrize("kind", [Kind.WRITE, Kind.SYNC, Kind.SYNC_DIR])

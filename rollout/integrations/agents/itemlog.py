@@ -15,17 +15,16 @@ import contextlib
 import dataclasses
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
-from msgspec import Raw
-
 from rollout import encoding
-from rollout.core.history import AgentLine, Entry
+from rollout.core.history import Entry
 from rollout.core.recent import Recent, counted, recent, recent_and_items, recent_items
 from rollout.core.reconstruct import Reconstruction
-from rollout.errors import Locked, NotFound, Poisoned
+from rollout.errors import Displaced, Locked, NotFound, Poisoned, SourceError
+from rollout.integrations.agents.entries import can_be_copied, decoded, nothing, removal
 from rollout.integrations.agents.opaque import item_of, plain_items_of
 from rollout.integrations.agents.tail import KEPT_BYTES, KEPT_ITEMS, Lifetime, Tail, lifetime_of, tail_of
 from rollout.integrations.agents.turns import Used, changes
@@ -33,7 +32,7 @@ from rollout.limits import DEFAULT, KIB, Limits
 from rollout.ports import Ports
 from rollout.storage import sealing
 from rollout.storage.bases import Bases, Likely
-from rollout.storage.encrypted import ordinal_of
+from rollout.storage.displaced import stands_at_end
 from rollout.storage.keyed import has_keys
 from rollout.storage.plain import FileSource
 from rollout.storage.shared import SharedWriter
@@ -118,7 +117,7 @@ class ItemLog:
                 self._wanted = 1 if tail is None else min(2 * self._wanted, KEPT_ITEMS)
                 tail = self._read_tail(shared)
             if tail.entries:
-                part = _removal(1 if tail.places is None else tail.places[-1])
+                part = removal(1 if tail.places is None else tail.places[-1])
                 left = tail.without_newest(writer.append([encoding.line(part, self._ports.clock())]))
                 self._tail = left if left.size_bytes <= KEPT_BYTES else None
             return list(tail.entries[-1:])
@@ -128,7 +127,7 @@ class ItemLog:
 
     def clear(self) -> None:
         """Takes all items out."""
-        line = encoding.line(_nothing(), self._ports.clock())
+        line = encoding.line(nothing(), self._ports.clock())
 
         def append(shared: _Shared) -> None:
             end, is_plain = shared.writer.append([line]), not has_keys(self._ports.fs)
@@ -167,7 +166,7 @@ class ItemLog:
             between: list[bytes] | None = [] if is_all and is_known else None
             if between is None and prunes is not None:
                 between = self._between(path, writer.end, len(expected), prunes)
-            part = _nothing() if between is not None else _removal(sum(found.places or [len(expected)]))
+            part = nothing() if between is not None else removal(sum(found.places or [len(expected)]))
             writer.append([encoding.line(part, self._ports.clock()), *(between or []), *lines], atomic=True)
             return True
 
@@ -177,7 +176,7 @@ class ItemLog:
         """Puts items in the place of all that there are, as one durable batch."""
 
         def append(shared: _Shared) -> None:
-            shared.writer.append([encoding.line(_nothing(), self._ports.clock()), *lines], atomic=True)
+            shared.writer.append([encoding.line(nothing(), self._ports.clock()), *lines], atomic=True)
 
         self._change(append)
 
@@ -207,11 +206,11 @@ class ItemLog:
             return [item_of(entry) for entry in self._folded(path, limit)] if items is None else items
         tail = self._tail
         if tail is not None and tail.knows(limit) and self._holds(tail, path):
-            return _decoded(tail.entries[max(0, len(tail.entries) - limit) :])
+            return decoded(tail.entries[max(0, len(tail.entries) - limit) :])
         with self._opened(path) as lineage:
             found = recent_and_items(lineage, limit, _limits_for(limit), plain_items_of, item_of)
             self._tail = None if found is None else self._tail_at(lineage, found[0], limit)
-        return _decoded(self._folded(path, limit)) if found is None else found[1]
+        return decoded(self._folded(path, limit)) if found is None else found[1]
 
     def _holds(self, tail: Tail, path: Path) -> bool:
         try:
@@ -266,7 +265,7 @@ class ItemLog:
         older = found.entries[: len(found.entries) - count]
         pruned = next((i for i, entry in enumerate(older) if not prunes(item_of(entry))), len(older))
         kept = older[pruned:]
-        if not pruned or len(kept) > pruned or not all(map(_can_be_copied, kept)):
+        if not pruned or len(kept) > pruned or not all(map(can_be_copied, kept)):
             return None
         if lifetime is not None and (kept or lifetime.is_over):
             return None
@@ -318,16 +317,21 @@ class ItemLog:
             try:
                 shared = self._share()
                 writer = shared.writer
-                with writer.held(max(0.0, deadline - time.monotonic())):
-                    entered = True
-                    end = writer.end
-                    found = append(shared)
-                    wrote = writer.end != end
-                    self._note_whole(writer)
+                with writer.alone:
+                    writer.check_usable()
+                    try:
+                        writer.take(max(0.0, deadline - time.monotonic()))
+                        entered = True
+                        end = writer.end
+                        found = append(shared)
+                        wrote = writer.end != end
+                        self._note_whole(writer)
+                    finally:
+                        writer.give_back()
                 if wrote:
                     writer.commit()
                 return found
-            except (Poisoned, Locked, NotFound) as error:
+            except (Poisoned, Displaced, Locked, NotFound) as error:
                 if entered or time.monotonic() >= deadline or not _helps_to_try_again(error, shared, tries):
                     raise
                 self._drop(shared)
@@ -343,34 +347,30 @@ class ItemLog:
     def _share(self) -> _Shared:
         with self._guard:
             if self._shared is None:
-                path, fs = self._find(), self._ports.fs
+                path, fs, home = self._find(), self._ports.fs, self._ports.home
                 if path.suffix == ".zst":
                     path = sealing.unseal(fs, path, held_by=holder(self._ports.timestamp()))
-                root, is_named = self._ports.home, path == self._made
-                writer = SharedWriter.share(fs, path, holds_record=holds_record, root=root, is_named=is_named)
+                stands, is_named = self._is_carried_over, path == self._made
+                writer = SharedWriter.share(
+                    fs, path, holds_record=holds_record, root=home, is_named=is_named, carried_over=stands
+                )
                 self._made = None
                 self._shared = _Shared(writer, path)
             return self._shared
+
+    def _is_carried_over(self, line: bytes) -> bool:
+        """Whether a line that was appended stands in the file that the log is now: sealed, say, or written anew."""
+        try:
+            with self._opened(self._find()) as lineage:
+                return stands_at_end(lineage.opened[0].source, line)
+        except (SourceError, OSError):
+            return False
 
     def _drop(self, shared: _Shared | None) -> None:
         """The next call looks for the file again; the last thread that uses the old one closes it."""
         with self._guard:
             if self._shared is shared:
                 self._shared = None
-
-
-def _nothing() -> encoding.Part:
-    """The compaction that leaves no item."""
-    return encoding.Part("compacted", encoding.encode({"message": "", "replacement_history": []}))
-
-
-def _removal(count: int) -> encoding.Part:
-    """Takes the newest items out, those counted in that have expired."""
-    return encoding.event("items_removed", {"num_items": count})
-
-
-def _can_be_copied(entry: Entry) -> bool:
-    return not isinstance(entry, Raw | AgentLine) and ordinal_of(entry) is None
 
 
 def _limits_for(count: int | None) -> Limits:
@@ -384,12 +384,6 @@ def _limits_for(count: int | None) -> Limits:
 def _head_of(source: object) -> bytes:
     """What opening a plain file has read of its beginning; nothing of one whose text is made."""
     return source.read_at(0, min(_NEAR.first_chunk_bytes, source.size)) if isinstance(source, FileSource) else b""
-
-
-def _decoded(entries: Sequence[Entry]) -> list[Any]:
-    lines = [entry for entry in entries if not isinstance(entry, Raw | AgentLine)]
-    found = plain_items_of(lines) if lines and len(lines) == len(entries) else None
-    return [item_of(entry) for entry in entries] if found is None else found
 
 
 def _helps_to_try_again(error: Exception, shared: _Shared | None, tries: int) -> bool:

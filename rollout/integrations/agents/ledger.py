@@ -15,12 +15,13 @@ from collections.abc import Iterator
 
 import msgspec
 
-from rollout.errors import NotFound, Poisoned
+from rollout.errors import Displaced, NotFound, Poisoned
 from rollout.ports import Ports
+from rollout.storage.folders import make_dirs
 from rollout.storage.port import Status
 from rollout.storage.shared import SharedWriter
 from rollout.storage.synced import mark_synced
-from rollout.storage.writer import explained, make_dirs
+from rollout.storage.writer import explained
 
 MAIN = "main"
 _PLAIN = re.compile(rb"[^a-z0-9-]")
@@ -131,12 +132,21 @@ class Ledger:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[Ledger]:
-        """In the block nobody else changes the ledger, and it is up to date. Locked, WriteError."""
+        """In the block nobody else changes the ledger, and it is up to date. Locked, WriteError.
+
+        In the threads that change a session no signal's exception comes between this and the block.
+        """
         try:
-            with self._shared().held(self._lock_timeout_s):
-                self.refresh()
-                yield self
-        except Poisoned:
+            writer = self._shared()
+            with writer.alone:
+                writer.check_usable()
+                try:
+                    writer.take(self._lock_timeout_s)
+                    self.refresh()
+                    yield self
+                finally:
+                    writer.give_back()
+        except (Poisoned, Displaced):
             self._writer = None  # opened again, which mends its end, by the next one
             raise
 
