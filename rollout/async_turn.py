@@ -6,14 +6,13 @@ Calls of one turn that wait at the same time are carried out in one go, in their
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
-import contextlib
-import contextvars
+import collections
 import functools
-import os
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar
 
+from rollout.background import Doing, submit, wake
 from rollout.core.labels import Label
 from rollout.encoding import AnyItem
 from rollout.recorder import Recorder
@@ -23,7 +22,6 @@ T = TypeVar("T")
 
 Call: TypeAlias = "Callable[[], Any] | None"
 """What is to be done; None: only a commit of all that was done before."""
-_THREADS = 32
 
 
 class AsyncTurn:
@@ -110,89 +108,104 @@ class AsyncTurn:
         try:
             await self._run(self._turn.begin)
         except BaseException as error:  # cancelled, say, when the turn had begun
-            await self._run(self._turn.interrupt, error)
+            await self._interrupt(error)
             raise
 
     async def leave(self, error: BaseException | None) -> None:
         """Ends the turn."""
-        await self._run(self._turn.finish, error)
+        if error is not None:
+            await self._interrupt(error)
+        else:
+            await self._run(self._turn.finish, None)
+
+    async def _interrupt(self, error: BaseException) -> None:
+        if isinstance(error, GeneratorExit):  # the loop is gone: nothing can be awaited any more
+            self._lane.do_now(functools.partial(self._turn.interrupt, error))
+        else:
+            await self._run(self._turn.interrupt, error)
 
     async def _run(self, call: Callable[..., T], *args: Any, **keys: Any) -> T:
         """In a thread, but in the context of the task: the label in force is that of who calls."""
-        here = contextvars.copy_context()
-        result: T = await self._lane.run(functools.partial(here.run, call, *args, **keys))
+        result: T = await self._lane.run(functools.partial(call, *args, **keys))
         return result
 
 
 class _Lane:
-    """The calls of one loop to one log, in order. Those that come while others are carried out wait for their turn."""
+    """The calls of one loop to one log, in order. Those that come while others are carried out wait for their turn.
+
+    A thread takes all that wait at once. Nothing but what threads do says whether one is on its way: the loop can be
+    interrupted between any two steps, and goes on, or another one does.
+    """
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
-        self._waiting: list[tuple[Call, asyncio.Future[Any]]] = []
-        self._is_running = False
+        self._busy = threading.Lock()
+        self._waiting: collections.deque[Doing[Any]] = collections.deque()
+        self._done: collections.deque[Doing[Any]] = collections.deque()
+        self._job: _Job | None = None  # that will take what waits
 
     async def run(self, call: Call) -> Any:
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
-        self._waiting.append((call, future))
-        if not self._is_running:
-            self._is_running = True
-            loop.call_soon(self._start, loop)  # so that what other tasks ask for now comes along
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            while not future.done():
-                with contextlib.suppress(asyncio.CancelledError):
-                    await asyncio.wait([future])
-            future.exception()  # seen: nobody else will ask for it
-            raise
+        doing = Doing(loop, call or _only_commit)
+        self._waiting.append(doing)
+        if self._job is None or not self._job.was_sent:
+            loop.call_soon(self._send, loop)  # so that what other tasks ask for now comes along
+        return await doing.outlast()
 
-    def _start(self, loop: asyncio.AbstractEventLoop) -> None:
-        batch, self._waiting = self._waiting, []
-        _threads().submit(self._work, loop, batch)
+    def do_now(self, call: Callable[[], None]) -> None:
+        """In this thread, behind all that is under way."""
+        self._take_all()
+        with self._busy:
+            call()
 
-    def _work(self, loop: asyncio.AbstractEventLoop, batch: Sequence[tuple[Call, asyncio.Future[Any]]]) -> None:
-        results = _carry_out(self._recorder, [call for call, _ in batch])
-        loop.call_soon_threadsafe(self._finish, loop, [future for _, future in batch], results)
+    def _send(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._waiting and (self._job is None or not self._job.was_sent):  # else interrupted on its way
+            self._job = job = _Job()
+            submit(functools.partial(self._work, loop))
+            job.was_sent = True
 
-    def _finish(
-        self, loop: asyncio.AbstractEventLoop, futures: Sequence[asyncio.Future[Any]], results: Sequence[Any]
-    ) -> None:
-        for future, (result, error) in zip(futures, results, strict=True):
-            if error is None:
-                future.set_result(result)
-            else:
-                future.set_exception(error)
-        if self._waiting:
-            self._start(loop)
-        else:
-            self._is_running = False
+    def _work(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._take_all()
+        wake(loop, self._wake)
+
+    def _take_all(self) -> None:
+        with self._busy:
+            self._job = None
+            batch = []
+            while self._waiting:
+                batch.append(self._waiting.popleft())
+            _carry_out(self._recorder, batch)
+            for doing in batch:
+                doing.is_over = True
+                self._done.append(doing)
+
+    def _wake(self) -> None:
+        while self._done:
+            self._done[0].wake()
+            self._done.popleft()
 
 
-def _carry_out(recorder: Recorder, calls: Sequence[Call]) -> list[tuple[Any, BaseException | None]]:
-    """What each call gave or raised. One sync at most for those that only append and those that only commit."""
-    results: list[tuple[Any, BaseException | None]] = []
+class _Job:
+    """A thread's way to what waits."""
+
+    was_sent = False
+
+
+def _only_commit() -> None:
+    """What is asked for that appends nothing."""
+
+
+def _carry_out(recorder: Recorder, batch: Sequence[Doing[Any]]) -> None:
+    """One sync at most for those that only append and those that only commit."""
     with recorder.acknowledging_later() as acknowledge:
-        for call in calls:
-            try:
-                results.append((None if call is None else call(), None))
-            except BaseException as error:  # noqa: BLE001  # it is raised where the call is awaited
-                results.append((None, error))
+        for doing in batch:
+            doing.carry_out()
         try:
-            durable_end = acknowledge(commits=None in calls)
-        except BaseException as error:  # noqa: BLE001  # as above
-            return [(None, found or error) for _, found in results]
-    return [
-        (durable_end if call is None else result, error) for call, (result, error) in zip(calls, results, strict=True)
-    ]
-
-
-@functools.cache
-def _threads() -> concurrent.futures.ThreadPoolExecutor:
-    """Threads of our own: what waits for a disk must not wait for other people's work as well."""
-    return concurrent.futures.ThreadPoolExecutor(_THREADS, thread_name_prefix="rollout")
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_threads.cache_clear)
+            durable_end = acknowledge(commits=any(doing.work is _only_commit for doing in batch))
+        except BaseException as error:  # noqa: BLE001  # it is raised where the outcome is waited for
+            for doing in batch:
+                doing.error = doing.error or error
+            return
+    for doing in batch:
+        if doing.work is _only_commit:
+            doing.found = durable_end

@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 
 from agents.memory.session_settings import SessionSettings, coerce_session_settings, resolve_session_limit
 
+from rollout.background import change_in_thread, read_in_thread
 from rollout.errors import RolloutError
 from rollout.integrations.agents.branches import Branches
 from rollout.integrations.agents.cuts import AT_END, before_turn, before_turn_with, behind_turn
 from rollout.integrations.agents.gate import Gate
 from rollout.integrations.agents.opaque import item_of
-from rollout.integrations.agents.threads import change_in_thread, read_in_thread
 from rollout.integrations.agents.turns import Conversation
 from rollout.integrations.agents.usage import add_up, show_usage
 from rollout.integrations.agents.views import count_tools, find_turns, group_by_turn, list_turns
@@ -249,8 +249,7 @@ class RolloutSession:
         """Carries `work` out, in the thread that it is called in."""
         if self._pid != os.getpid() and not self._gate.is_closed:
             self._open()  # in a forked process: what threads held when it was made is never given back
-        with self._gate:
-            return work(self._branches)
+        return self._gate.through(lambda: work(self._branches))
 
     async def _read(self, work: Callable[[Branches], T]) -> T:
         return await read_in_thread(lambda: self._call(work))

@@ -1,0 +1,163 @@
+"""Work that blocks, done in threads while a task waits for its outcome.
+
+The threads are those of the process, started when they are needed; a loop's own executor would not do. Its future takes
+twice as long to come back as a thread that wakes the loop itself, it has no place for what waits for locks of other
+processes, it refuses work while the interpreter goes down, and Ctrl-C can tear its locks, which are Python code: no
+thread gets any further then. Here each step that counts is one call into C.
+"""
+
+from __future__ import annotations
+
+import _thread
+import asyncio
+import collections
+import contextlib
+import contextvars
+import os
+import queue
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+_MOST_THREADS = 32
+"""Many of them may be waiting for locks of other processes."""
+
+
+class _Threads:
+    """They take jobs, which raise nothing, in their order."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+        self._idle: collections.deque[None] = collections.deque()  # one for each thread that waits for a job
+        self._started: list[None] = []  # one for each thread
+
+    def submit(self, job: Callable[[], object]) -> None:
+        """A job that was interrupted on its way here is done, or not at all."""
+        try:
+            self._idle.pop()
+        except IndexError:
+            if len(self._started) < _MOST_THREADS and not self._start() and not self._started:
+                job()  # no thread can be had any more
+                return
+        self._jobs.put(job)
+
+    def _start(self) -> bool:
+        try:
+            _thread.start_new_thread(self._run, ())
+        except RuntimeError:  # the interpreter is going down, or there are too many
+            return False
+        self._started.append(None)
+        return True
+
+    def _run(self) -> None:
+        while True:
+            self._jobs.get()()
+            self._idle.append(None)
+
+
+_threads = _Threads()
+
+
+def submit(job: Callable[[], object]) -> None:
+    """Has `job`, which raises nothing, done in a thread."""
+    _threads.submit(job)
+
+
+def _forget_in_child() -> None:
+    global _threads  # noqa: PLW0603  # a forked process has none of the threads
+    _threads = _Threads()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_child)
+
+
+class Doing(Generic[T]):
+    """One piece of work, and what comes of it, in the context of the task that asks for it.
+
+    The thread says when it is over, and then wakes the task. So a task whose loop was torn out of its hands, and was
+    never woken, does not wait any longer when it is cancelled.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, work: Callable[[], T]) -> None:
+        self.work = work
+        self._loop, self._run = loop, contextvars.copy_context().run
+        self._woken: asyncio.Future[None] = loop.create_future()
+        self.found: T | None = None
+        """What it has returned."""
+        self.error: BaseException | None = None
+        """What it has raised, or what has gone wrong behind it."""
+        self.is_over = False
+
+    def carry_out(self) -> None:
+        """In the thread; not over yet."""
+        try:
+            self.found = self._run(self.work)
+        except BaseException as error:  # noqa: BLE001  # raised where the outcome is waited for
+            self.error = error
+
+    def wake(self) -> None:
+        """In the loop."""
+        if not self._woken.done():
+            self._woken.set_result(None)
+
+    async def outcome(self) -> T:
+        """What the work has returned, or raised. A task that is cancelled does not wait for it."""
+        await self._wait()
+        return self._take()
+
+    async def outlast(self) -> T:
+        """The same where the outcome must be known: a cancelled task waits for it too, and is cancelled then."""
+        cancelled: asyncio.CancelledError | None = None
+        while not self.is_over:
+            try:
+                await self._wait()
+            except asyncio.CancelledError as error:
+                cancelled = cancelled or error
+        if cancelled is not None:
+            raise cancelled
+        return self._take()
+
+    async def _wait(self) -> None:
+        if self._woken.cancelled():  # an earlier wait was
+            self._woken = self._loop.create_future()
+        if not self.is_over:
+            await self._woken
+
+    def _take(self) -> T:
+        error, self.error = self.error, None
+        if error is not None:
+            try:
+                raise error
+            finally:
+                del error  # it holds this frame
+        return self.found  # type: ignore[return-value]  # what the work has returned
+
+
+def wake(loop: asyncio.AbstractEventLoop, waken: Callable[[], object]) -> None:
+    """Has `waken` called in the loop; not if that was closed, when nobody waits any more."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(waken)
+
+
+async def read_in_thread(work: Callable[[], T]) -> T:
+    """What `work` returns; a task that is cancelled does not wait for it."""
+    return await _started(work).outcome()
+
+
+async def change_in_thread(work: Callable[[], T]) -> T:
+    """The same for work whose outcome must be known: a cancelled task waits for it too, and is cancelled then."""
+    return await _started(work).outlast()
+
+
+def _started(work: Callable[[], T]) -> Doing[T]:
+    loop = asyncio.get_running_loop()
+    doing = Doing(loop, work)
+
+    def job() -> None:
+        doing.carry_out()
+        doing.is_over = True
+        wake(loop, doing.wake)
+
+    submit(job)
+    return doing
