@@ -28,7 +28,7 @@ from rollout.encoding import AnyItem, Part
 from rollout.errors import Closed, RecordError, RolloutError, UsageError
 from rollout.labelling import innermost
 from rollout.leaving import At, Error, Kind, Leaving, LeavingAwaited
-from rollout.recorder import OpenedTurn, Recorder, abort
+from rollout.recorder import OpenedTurn, Recorder, Standing, abort
 
 if TYPE_CHECKING:
     from rollout.async_turn import AsyncTurn
@@ -263,8 +263,8 @@ class OpenTurn:
         self, items: Sequence[tuple[bytes, str, str | None]], label: Label, expected_end: int | None, *, atomic: bool
     ) -> int:
         with self._recorder.lock:
-            opened = self._opened()
-            last, plans = (None, 0) if opened is None else (opened.last_message, opened.plans)
+            standing, opened = self._standing()
+            last, plans = opened.last_message, opened.plans
             parts = []
             for payload, kind, role in items:
                 if role == "assistant" and kind == "message":
@@ -274,9 +274,9 @@ class OpenTurn:
                     parts += [self._plan(plan, plans + n) for n, plan in enumerate(found, 1)]
                     plans += len(found)
                 parts.append(Part("response_item", payload))
-            if opened is not None and (last, plans) != opened[3:]:
+            if (last, plans) != (opened.last_message, opened.plans):
                 opened = OpenedTurn(opened.id, opened.label, opened.holder, last, plans)
-            end = self._put(parts, label, opened, expected_end=expected_end, atomic=atomic)
+            end = self._recorder.put(parts, label, standing, opened, expected_end=expected_end, atomic=atomic)
         self._recorder.acknowledge()
         return end
 
@@ -284,7 +284,8 @@ class OpenTurn:
         self, parts: Sequence[Part], label: Label, *, expected_end: int | None = None, atomic: bool = False
     ) -> int:
         with self._recorder.lock:
-            end = self._put(parts, label, self._opened(), expected_end=expected_end, atomic=atomic)
+            standing, opened = self._standing()
+            end = self._recorder.put(parts, label, standing, opened, expected_end=expected_end, atomic=atomic)
         self._recorder.acknowledge()
         return end
 
@@ -293,21 +294,14 @@ class OpenTurn:
         turn = self._recorder.standing.turn
         return turn if turn is not None and turn.id == self.id else None
 
-    def _put(
-        self,
-        parts: Sequence[Part],
-        label: Label,
-        then: OpenedTurn | None,
-        *,
-        expected_end: int | None = None,
-        atomic: bool = False,
-    ) -> int:
-        """Writes; `then` is the turn that is open behind it. Closed if this one is not."""
-        if self._opened() is None:
+    def _standing(self) -> tuple[Standing, OpenedTurn]:
+        """What stands in the log, and of that this turn. Closed if it is not the open one."""
+        standing = self._recorder.standing
+        turn = standing.turn
+        if turn is None or turn.id != self.id:
             what = "is closed" if self._has_begun else "is not open yet; use it in a with block"
             raise Closed(f"turn {self.id} {what}", path=self._recorder.writer.path)
-        standing = self._recorder.standing
-        return self._recorder.put(parts, label, standing, then, expected_end=expected_end, atomic=atomic)
+        return standing, turn
 
     def _plan(self, text: str, number: int) -> Part:
         name = f"{self.id}-plan" if number == 1 else f"{self.id}-plan-{number}"
@@ -315,7 +309,7 @@ class OpenTurn:
         return encoding.event("item_completed", {**keys, "item": {"type": "Plan", "id": name, "text": text}})
 
     def _end(self, parts: Sequence[Part]) -> None:
-        self._put(parts, self.label, None, atomic=len(parts) > 1)
+        self._recorder.put(parts, self.label, self._standing()[0], None, atomic=len(parts) > 1)
 
     def interrupt(self, error: BaseException) -> None:
         """Closes the turn for `error`, which is on its way and is not to be replaced by what goes wrong here."""

@@ -41,9 +41,14 @@ _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0002, 0.01  # between two looks at a lock t
 
 
 class _File:
-    """A read-only descriptor; `pread` where there is one, else seek and read under a lock."""
+    """A descriptor; `pread` where there is one, else seek and read under a lock.
 
-    def __init__(self, fd: int, path: str) -> None:
+    It belongs to an object of the interpreter, which closes it at the latest when it is garbage (ResourceWarning): in
+    C, where nothing can be interrupted.
+    """
+
+    def __init__(self, fd: int, path: str, mode: str = "rb") -> None:
+        self._owner = io.FileIO(fd, mode)
         self.fd, self._path = fd, path
         self._seeking = threading.Lock()
         status = os.fstat(fd)
@@ -84,25 +89,17 @@ class _File:
             return os.pread(self.fd, n, offset)
 
     def close(self) -> None:
-        fd, self.fd = self.fd, -1
-        if fd >= 0:
-            os.close(fd)
-
-    def __del__(self) -> None:
-        self.close()
+        self.fd = -1
+        self._owner.close()
 
 
 class _AppendFile(_File):
-    """A descriptor with O_APPEND. Forgotten in a forked child, so that the lock dies with the process that took it.
-
-    `_owner` has it: the interpreter closes that with the object, whatever is interrupted, and so frees the lock.
-    """
+    """A descriptor with O_APPEND. Forgotten in a forked child, so that the lock dies with the process that took it."""
 
     _note: str | None = None
 
     def __init__(self, fd: int, path: str) -> None:
-        self._owner = io.FileIO(fd, "r+b")
-        super().__init__(fd, path)
+        super().__init__(fd, path, "r+b")
         self.release = _unlocking(self._owner)
         _held.add(self)
 
@@ -175,8 +172,7 @@ class _AppendFile(_File):
         if self._note is not None and self.fd >= 0:
             with contextlib.suppress(OSError):  # while the lock is still held: never the next holder's note
                 os.unlink(self._note)
-        self.fd = -1
-        self._owner.close()
+        super().close()
 
 
 _held: weakref.WeakSet[_AppendFile] = weakref.WeakSet()
@@ -316,14 +312,15 @@ class RealFileSystem:
 
     def sync_dir(self, path: AnyPath) -> None:
         if sys.platform != "win32":  # where NTFS journals names and a directory cannot be opened
-            name = os.fspath(path)
-            directory = _File(os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC), name)
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            closing = map(os.close, [fd])
             try:
-                os.fsync(directory.fd)
+                os.fsync(fd)
             except OSError as error:
                 if error.errno not in {errno.EINVAL, errno.EBADF}:  # a file system whose directories have no sync
-                    raise  # at once: an interrupt of a clean-up here would hide it
-            directory.close()
+                    raise
+            finally:
+                (_,) = closing  # not a call, behind which an interrupt could hide that the sync has failed
 
     def rename(self, source: AnyPath, target: AnyPath) -> None:
         os.replace(self._place(source), self._place(target))

@@ -1,0 +1,201 @@
+"""An interrupt at any point of any operation: nothing hangs, nothing acknowledged is lost, nothing is there twice.
+
+ROLLOUT_CRASH=1 (`just crash`) asks for each point of each operation; else a share of them is asked for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rollout
+from rollout import Cipher, Durability, Rollout, Store
+from rollout.errors import InUse, Locked
+from tests.builders import assistant_item, user_item
+from tests.interrupting import LINES, SIGNALS, Points, at_points, interrupt, within
+from tests.sessions import a_log, context
+
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # what an interrupt kept from closing
+
+ALL = "ROLLOUT_CRASH" in os.environ
+MOST = 10_000 if ALL else 5
+"""So many points of an operation are asked for, evenly spread."""
+TOLD_AGAIN = ("user_message", "agent_message", "task_complete", "item_completed")
+"""Events that repeat what an item says."""
+PLAN = "<proposed_plan>\nfirst\n</proposed_plan>"
+
+
+@dataclasses.dataclass
+class Session:
+    """A log, and the words that were acknowledged: each stands in one line of its own."""
+
+    store: Store
+    cipher: Cipher | None
+    log: Rollout
+    told: list[str] = dataclasses.field(default_factory=list)
+    asked: list[str] = dataclasses.field(default_factory=list)
+
+    def do(self, call: Callable[[str], object]) -> None:
+        word = f"word-{len(self.asked)}-"
+        self.asked.append(word)
+        call(word)
+        self.told.append(word)
+
+
+def write_turn(session: Session) -> None:
+    with session.log.turn(context(), tags={"a": "b"}) as turn:
+        session.do(turn.user)
+        session.do(lambda word: turn.append(assistant_item(word + PLAN)))
+
+
+def write_items(session: Session) -> None:
+    with session.log.turn(context()) as turn:
+        session.do(lambda word: turn.append(user_item(word)))
+        session.do(lambda word: turn.append_all([user_item(word), user_item("more")]))
+        session.do(lambda word: turn.event("custom", word=word))
+        turn.commit()
+
+
+def compact_in_turn(session: Session) -> None:
+    with session.log.turn(context()) as turn:
+        session.do(lambda word: turn.compact([user_item(word)]))
+
+
+def abort(session: Session) -> None:
+    with session.log.turn(context()) as turn:
+        session.do(turn.user)
+        turn.abort("replaced")
+
+
+def fail(session: Session) -> None:
+    with contextlib.suppress(ValueError), session.log.turn(context()) as turn:
+        session.do(turn.user)
+        raise ValueError
+
+
+def fork(session: Session) -> None:
+    with session.log.fork() as child:
+        child.event("custom")
+
+
+def close(session: Session) -> None:
+    session.log.close()
+
+
+def close_in_turn(session: Session) -> None:
+    with session.log.turn(context()) as turn:
+        session.do(turn.user)
+        session.log.close()
+
+
+def open_again(session: Session) -> None:
+    session.log.close()
+    session.log = session.store.open(session.log.id)
+
+
+def create(session: Session) -> None:
+    with a_log(session.store) as log:
+        log.event("custom")
+
+
+OPERATIONS: dict[str, Callable[[Session], object]] = {
+    "create": create,
+    "open": open_again,
+    "turn": write_turn,
+    "items": write_items,
+    "compact in a turn": compact_in_turn,
+    "abort": abort,
+    "an exception": fail,
+    "record": lambda session: session.do(lambda word: session.log.event("custom", word=word)),
+    "compact": lambda session: session.do(lambda word: session.log.compact([user_item(word)])),
+    "rollback": lambda session: session.log.rollback(1),
+    "commit": lambda session: session.log.commit(),
+    "fork": fork,
+    "close": close,
+    "close in a turn": close_in_turn,
+}
+
+
+KINDS = list(itertools.product(["plain", "encrypted"], [Durability.TURN, Durability.RECORD]))
+EACH = [
+    pytest.param(operation, kind, durability, id=f"{operation}-{kind}-{durability.value}")
+    for n, operation in enumerate(OPERATIONS)
+    for kind, durability in (KINDS if ALL else [KINDS[n % len(KINDS)]])
+]
+
+
+@pytest.mark.parametrize("points", [SIGNALS, LINES])
+@pytest.mark.parametrize(("operation", "kind", "durability"), EACH)
+def test_an_interrupt_at_any_point_of_writing_tears_nothing(
+    operation: str, kind: str, durability: Durability, points: Points, tmp_path: Path
+) -> None:
+    homes = (tmp_path / str(n) for n in itertools.count())
+    rollout.make_key(tmp_path / "keys", "k1")
+    cipher = Cipher.from_file(tmp_path / "keys") if kind == "encrypted" else None
+
+    def run(points: Points, nth: int) -> int:
+        store = Store(next(homes), cipher=cipher)
+        session = Session(store, cipher, a_log(store, durability))
+        write_turn(session)
+        there = interrupt(points, nth, lambda: OPERATIONS[operation](session))
+        check_session(session, is_closed="close" in operation or operation == "open")
+        return there
+
+    assert at_points(points, run, MOST) > 5
+
+
+def check_session(session: Session, *, is_closed: bool) -> None:
+    def go_on(word: str) -> None:
+        if is_closed:
+            session.log.close()
+            with contextlib.suppress(Locked), session.store.open(session.log.path) as again:
+                again.event("custom", word=word)
+                return
+            raise AssertionError("the lock is still held")
+        with session.log.turn(context()) as turn:
+            turn.user(word)
+        session.log.commit()
+
+    with within(20) as in_a_thread:
+        in_a_thread(lambda: session.do(go_on))
+        in_a_thread(session.log.close)
+    for path in sorted(session.store.home.rglob("rollout-*.jsonl")):
+        if path.stat().st_size == 0:
+            continue  # what an interrupt in `create` leaves: nobody was told of it
+        with session.store.open(path) as log, log.turn(context()) as turn:
+            turn.user("opened again")
+        check_file(session, path, is_it=path == session.log.path)
+
+
+def check_file(session: Session, path: Path, *, is_it: bool) -> None:
+    lines = [json.loads(record.data) for record in rollout.records(path, cipher=session.cipher)]
+    assert rollout.verify(path, cipher=session.cipher).damage == ()
+    ordinals = [line["ordinal"] for line in lines if "ordinal" in line]
+    assert ordinals == ([*range(ordinals[0], ordinals[0] + len(lines))] if session.cipher else [])
+    check_turns([line["payload"] for line in lines if line["type"] == "event_msg"])
+    if is_it:
+        said = [json.dumps(line) for line in lines if line["payload"].get("type") not in TOLD_AGAIN]
+        for word in session.asked:
+            times = sum(word in line for line in said)
+            assert times == 1 if word in session.told else times <= 1, word
+    if session.cipher is not None:
+        with contextlib.suppress(InUse):  # it has forks
+            session.store.decrypt(path)
+            session.store.rekey(path)
+        assert len(list(rollout.records(path, cipher=session.cipher))) == len(lines)
+
+
+def check_turns(events: list[dict[str, Any]]) -> None:
+    """Each that has begun has ended, before another one begins."""
+    bounds = [(event["type"], event["turn_id"]) for event in events if event["type"].startswith(("task_", "turn_"))]
+    assert [kind for kind, _ in bounds[::2]] == ["task_started"] * (len(bounds) // 2)
+    assert {kind for kind, _ in bounds[1::2]} <= {"task_complete", "turn_aborted"}
+    assert [turn_id for _, turn_id in bounds[::2]] == [turn_id for _, turn_id in bounds[1::2]]
