@@ -7,17 +7,21 @@ code of the library. `LINES` are the beginnings of all its lines, its calls and 
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dis
 import functools
+import json
+import re
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, TypeAlias
 
 import rollout
+from rollout import Cipher
 
 LIBRARY = f"{Path(rollout.__file__).parent}/"
 TESTING = f"{LIBRARY}testing/"
@@ -155,3 +159,28 @@ def within(seconds: float) -> Iterator[Callable[[Callable[[], object]], None]]:
             raise failed[0]
 
     yield call
+
+
+TOLD_AGAIN = ("user_message", "agent_message", "task_complete", "item_completed")
+"""Events that repeat what an item says."""
+
+
+def check_lines(path: Path, cipher: Cipher | None, told: Sequence[str], asked: Sequence[str]) -> int:
+    """Nothing is damaged, numbers have no gap, turns have ended, all words that were `told` stand, each in one line.
+
+    So do some of those that were `asked` for, none twice. How many lines there are.
+    """
+    lines = [json.loads(record.data) for record in rollout.records(path, cipher=cipher)]
+    assert rollout.verify(path, cipher=cipher).damage == ()
+    ordinals = [line["ordinal"] for line in lines if "ordinal" in line]
+    assert ordinals == ([*range(ordinals[0], ordinals[0] + len(lines))] if cipher else [])
+    events = [line["payload"] for line in lines if line["type"] == "event_msg"]
+    bounds = [(event["type"], event["turn_id"]) for event in events if event["type"].startswith(("task_", "turn_"))]
+    assert [kind for kind, _ in bounds[::2]] == ["task_started"] * (len(bounds) // 2)
+    assert {kind for kind, _ in bounds[1::2]} <= {"task_complete", "turn_aborted"}
+    assert [turn_id for _, turn_id in bounds[::2]] == [turn_id for _, turn_id in bounds[1::2]]
+    said = [json.dumps(line["payload"]) for line in lines if line["payload"].get("type") not in TOLD_AGAIN]
+    found = collections.Counter(re.findall(r"word-\d+-", "\n".join(said)))
+    assert set(told) <= found.keys()
+    assert {word for word in asked if found[word] > 1} == set()
+    return len(lines)

@@ -1,7 +1,7 @@
 """A process that gets real signals at random times while it writes: `python -m tests.signalled KIND HOME SIGNALS SEED`.
 
-Their handler raises in the main thread, wherever that is, KeyboardInterrupt as Ctrl-C does, or SystemExit as a handler of
-SIGTERM does. Another thread writes to the same log all the time. At the end it prints as JSON what was acknowledged,
+Their handler raises in the main thread, wherever that is, KeyboardInterrupt as Ctrl-C does, or SystemExit as a handler
+of SIGTERM does. Another thread writes to the same log all the time. At the end it prints as JSON what was acknowledged,
 what was asked for, and what became of the signals; whoever started it looks into the files.
 """
 
@@ -25,11 +25,9 @@ from typing import Any
 import rollout
 from rollout import Cipher, Durability, Store
 from rollout.errors import Closed
-from rollout.integrations.agents import RolloutSession
 from tests.builders import assistant_item, user_item
 from tests.sessions import context
 
-KINDS = ("plain", "encrypted", "session")
 HANG_SECONDS = 120
 
 
@@ -55,7 +53,7 @@ class Signalled:
     def _send(self) -> None:
         rng = random.Random(self.most)
         while not self.is_over:
-            time.sleep(rng.random() ** 2 * 0.002)
+            time.sleep(rng.random() ** 2 * 0.003)
             os.kill(os.getpid(), signal.SIGINT)
 
     @property
@@ -118,7 +116,7 @@ def write_log(home: Path, cipher: Cipher | None, under: Signalled) -> None:
         ("record", lambda: under.do(lambda word: log.event("custom", word=word))),
         ("compact", lambda: under.do(lambda word: log.compact([user_item(word)]))),
         ("rollback", lambda: log.rollback(1)),
-        ("commit", log.commit),
+        ("commit", lambda: log.commit()),  # noqa: PLW0108  # of the log that is open then
         ("reopen", reopen),
         *([("fork", fork)] if cipher is None else []),
     ]
@@ -162,6 +160,8 @@ class Beside:
 
 
 def write_session(home: Path, under: Signalled) -> None:
+    from rollout.integrations.agents import RolloutSession  # noqa: PLC0415  # takes long, and the others do without
+
     session = RolloutSession("s", home)
 
     def add() -> None:

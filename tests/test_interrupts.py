@@ -8,11 +8,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,7 +18,7 @@ import rollout
 from rollout import Cipher, Durability, Rollout, Store
 from rollout.errors import InUse, Locked
 from tests.builders import assistant_item, user_item
-from tests.interrupting import LINES, SIGNALS, Points, at_points, interrupt, within
+from tests.interrupting import LINES, SIGNALS, Points, at_points, check_lines, interrupt, within
 from tests.sessions import a_log, context
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # what an interrupt kept from closing
@@ -28,8 +26,6 @@ pytestmark = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning") 
 ALL = "ROLLOUT_CRASH" in os.environ
 MOST = 10_000 if ALL else 5
 """So many points of an operation are asked for, evenly spread."""
-TOLD_AGAIN = ("user_message", "agent_message", "task_complete", "item_completed")
-"""Events that repeat what an item says."""
 PLAN = "<proposed_plan>\nfirst\n</proposed_plan>"
 
 
@@ -176,26 +172,9 @@ def check_session(session: Session, *, is_closed: bool) -> None:
 
 
 def check_file(session: Session, path: Path, *, is_it: bool) -> None:
-    lines = [json.loads(record.data) for record in rollout.records(path, cipher=session.cipher)]
-    assert rollout.verify(path, cipher=session.cipher).damage == ()
-    ordinals = [line["ordinal"] for line in lines if "ordinal" in line]
-    assert ordinals == ([*range(ordinals[0], ordinals[0] + len(lines))] if session.cipher else [])
-    check_turns([line["payload"] for line in lines if line["type"] == "event_msg"])
-    if is_it:
-        said = [json.dumps(line) for line in lines if line["payload"].get("type") not in TOLD_AGAIN]
-        for word in session.asked:
-            times = sum(word in line for line in said)
-            assert times == 1 if word in session.told else times <= 1, word
+    count = check_lines(path, session.cipher, *((session.told, session.asked) if is_it else ([], [])))
     if session.cipher is not None:
         with contextlib.suppress(InUse):  # it has forks
             session.store.decrypt(path)
             session.store.rekey(path)
-        assert len(list(rollout.records(path, cipher=session.cipher))) == len(lines)
-
-
-def check_turns(events: list[dict[str, Any]]) -> None:
-    """Each that has begun has ended, before another one begins."""
-    bounds = [(event["type"], event["turn_id"]) for event in events if event["type"].startswith(("task_", "turn_"))]
-    assert [kind for kind, _ in bounds[::2]] == ["task_started"] * (len(bounds) // 2)
-    assert {kind for kind, _ in bounds[1::2]} <= {"task_complete", "turn_aborted"}
-    assert [turn_id for _, turn_id in bounds[::2]] == [turn_id for _, turn_id in bounds[1::2]]
+        assert len(list(rollout.records(path, cipher=session.cipher))) == count
