@@ -33,6 +33,7 @@ class AsyncTurn:
     def __init__(self, turn: OpenTurn, recorder: Recorder) -> None:
         self.id = turn.id
         self._turn = turn
+        turn.held_in(asyncio.get_running_loop().is_closed)
         self._lane = _Lane(recorder)
 
     @property

@@ -114,6 +114,11 @@ class OpenTurn:
         if not self._has_begun:
             self._holder = weakref.ref(holder)
 
+    def held_in(self, is_over: Callable[[], bool]) -> None:
+        """And as long as that is not over."""
+        holder = self._holder
+        self._holder = lambda: None if is_over() else holder()
+
     def leave(self, kind: Kind, error: Error, at: At) -> None:
         """Ends the turn, as a `with` block does when it is left."""
         try:

@@ -21,8 +21,6 @@ from tests.builders import assistant_item, user_item
 from tests.interrupting import LINES, SIGNALS, Points, at_points, check_lines, interrupt, within
 from tests.sessions import a_log, context
 
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # what an interrupt kept from closing
-
 ALL = "ROLLOUT_CRASH" in os.environ
 MOST = 10_000 if ALL else 5
 """So many points of an operation are asked for, evenly spread."""

@@ -20,6 +20,7 @@ from rollout.keeping import ASIDE, HALF_MADE
 from rollout.limits import MIB
 from rollout.storage import home as homes
 from rollout.storage.bases import Bases
+from rollout.storage.displaced import RESCUED
 from rollout.storage.fs import FileSystem
 from rollout.storage.home import Entry
 from rollout.storage.keyed import has_keys
@@ -112,8 +113,11 @@ class _Doctor:
                 if kind == "file" and name.startswith(".") and ending and ids.parse_file_name(name[1 : -len(ending)]):
                     if (size := self._settled(path, _LEFTOVER_S)) is not None:
                         yield self._leftover(path, ending, size, files)
-                elif kind == "file" and _kept_of(name) and (size := self._settled(path, 0)) is not None:
-                    kept.append(size)
+                elif kind == "file" and (beside := _beside(name)) and (size := self._settled(path, 0)) is not None:
+                    if beside[1] == RESCUED:
+                        yield self._rescued(path, beside[0], size)
+                    else:
+                        kept.append(size)
         if kept:
             what = f"{len(kept):,} files (.torn, .damaged, .backup) hold what was cut off or replaced"
             remedy = "they can be deleted when nothing in them is missed"
@@ -128,6 +132,11 @@ class _Doctor:
             other = next((file.reference for file in files if not file.entry.archived), None)
             command = None if other is None else command_in(self._home, "unarchive", other)  # it is: nothing moves
         return Finding("leftover", path, None, what, remedy, command, bytes=size)
+
+    def _rescued(self, path: Path, of: str, size: int) -> Finding:
+        what = f"holds the lines of {of}, which another program took away while it was being written"
+        remedy = "compare it with what is there now; moved to that name it is the session again"
+        return Finding("rescued", path, None, what, remedy, bytes=size)
 
     def _settled(self, path: Path, age_s: float) -> int | None:
         """The size of a file that was not written to for so long; None for another, or one that has gone."""
@@ -169,8 +178,10 @@ class _Doctor:
             yield Finding("index", None, None, what, f"let {NAME} be written to the home")
 
 
-def _kept_of(name: str) -> bool:
-    """Whether a repair kept this beside a rollout."""
+def _beside(name: str) -> tuple[str, str] | None:
+    """The rollout beside which a file was put, and the word for why; None for any other file."""
     inner, _, ending = name.rpartition(".")
     word, _, number = ending.rpartition("-")
-    return word in _KEPT and number.isdecimal() and number.isascii() and ids.parse_file_name(inner) is not None
+    is_number = number.isdecimal() and number.isascii()
+    is_beside = word in (*_KEPT, RESCUED) and is_number and ids.parse_file_name(inner) is not None
+    return (inner, word) if is_beside else None

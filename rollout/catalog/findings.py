@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rollout.storage.home import default_home
 
-PROBLEMS = ("unreadable", "empty", "foreign", "resume", "base", "sealed", "damaged", "torn", "names")
+PROBLEMS = ("unreadable", "empty", "foreign", "resume", "base", "sealed", "damaged", "torn", "rescued", "names")
 ADVICE = ("lineage", "large", "leftover", "copy", "bloat", "rest", "name", "kept", "odd", "index")
 KINDS = (*PROBLEMS, *ADVICE)
 """In the order in which they are told.
@@ -21,6 +21,7 @@ KINDS = (*PROBLEMS, *ADVICE)
     empty       nothing stands in it;  foreign: no line of it is a record of a rollout
     resume      Codex does not go on with it, for what its lines say;  base: nor with one whose base is missing
     sealed      frames of a sealed file are damaged;  damaged: lines are;  torn: a crash cut its end short
+    rescued     a file holds the lines of one that another program took away while it was written to
     names       lines of session_index.jsonl are lost, or all of it
     lineage     a base ends elsewhere than it is said, or two files have the same id
     large       it holds more than a list, a search or this look reads of one file

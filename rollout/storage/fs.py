@@ -40,15 +40,20 @@ _NOTE_BYTES = 4096
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0002, 0.01  # between two looks at a lock that is waited for
 
 
+class _Descriptor(io.FileIO):
+    """A descriptor that is closed when it is garbage: in C, where no interrupt comes, and without a word."""
+
+    _finalizing = property()  # cannot be set, and so nothing is warned of
+
+
 class _File:
     """A descriptor; `pread` where there is one, else seek and read under a lock.
 
-    It belongs to an object of the interpreter, which closes it at the latest when it is garbage (ResourceWarning): in
-    C, where nothing can be interrupted.
+    A finalizer in Python would swallow an interrupt that comes in it, and might not come to close it.
     """
 
-    def __init__(self, fd: int, path: str, mode: str = "rb") -> None:
-        self._owner = io.FileIO(fd, mode)
+    def __init__(self, fd: int, path: str) -> None:
+        self._owner = _Descriptor(fd)
         self.fd, self._path = fd, path
         self._seeking = threading.Lock()
         status = os.fstat(fd)
@@ -99,7 +104,7 @@ class _AppendFile(_File):
     _note: str | None = None
 
     def __init__(self, fd: int, path: str) -> None:
-        super().__init__(fd, path, "r+b")
+        super().__init__(fd, path)
         self.release = _unlocking(self._owner)
         _held.add(self)
 
@@ -196,7 +201,7 @@ def _lock(fd: int) -> None:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
-def _unlocking(file: io.FileIO) -> Callable[[], object]:
+def _unlocking(file: _Descriptor) -> Callable[[], object]:
     """What gives the lock back: one call into C, which no interrupt comes before once it is called."""
     if sys.platform == "win32":
 
