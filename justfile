@@ -26,6 +26,10 @@ fuzz times="50" *args:
 crash *args:
     ROLLOUT_CRASH=1 .venv/bin/pytest -q {{args}} tests/test_kill.py tests/test_log_crashes.py
 
+# Interrupts at all points of all operations, not at a few, and 20,000 real signals: takes half an hour
+interrupts *args:
+    ROLLOUT_CRASH=1 .venv/bin/pytest -q -n auto {{args}} tests/test_interrupts.py tests/test_signals.py tests/integrations/test_agents_interrupts.py
+
 # The SDK's own session tests against ours, also those of the oldest version that is supported
 sdk *args:
     ROLLOUT_SDK=oldest .venv/bin/pytest -q {{args}} tests/integrations/test_agents_sdk.py

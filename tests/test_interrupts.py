@@ -1,6 +1,6 @@
 """An interrupt at any point of any operation: nothing hangs, nothing acknowledged is lost, nothing is there twice.
 
-ROLLOUT_CRASH=1 (`just crash`) asks for each point of each operation; else a share of them is asked for.
+ROLLOUT_CRASH=1 (`just interrupts`) asks for each point of each operation; else a share of them is asked for.
 """
 
 from __future__ import annotations
@@ -16,10 +16,14 @@ import pytest
 
 import rollout
 from rollout import Cipher, Durability, Rollout, Store
-from rollout.errors import InUse, Locked
+from rollout.errors import InUse, Locked, Poisoned, WriteError
+from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
 from tests.builders import assistant_item, user_item
 from tests.interrupting import LINES, SIGNALS, Points, at_points, check_lines, interrupt, within
-from tests.sessions import a_log, context
+from tests.sessions import a_log, a_store, context
+
+pytestmark = pytest.mark.filterwarnings("ignore:Exception ignored in. <generator")
+"""CPython swallows what is raised while it closes a generator that nobody wants any more: Ctrl-C has to come again."""
 
 ALL = "ROLLOUT_CRASH" in os.environ
 MOST = 10_000 if ALL else 5
@@ -176,3 +180,29 @@ def check_file(session: Session, path: Path, *, is_it: bool) -> None:
             session.store.decrypt(path)
             session.store.rekey(path)
         assert len(list(rollout.records(path, cipher=session.cipher))) == count
+
+
+@pytest.mark.parametrize("kind", [Kind.SYNC, Kind.WRITE, Kind.SYNC_DIR])
+def test_a_failure_of_the_disk_is_not_forgotten_where_an_interrupt_comes_behind_it(kind: Kind) -> None:
+    failed = 0
+
+    def run(points: Points, nth: int) -> int:
+        nonlocal failed
+        disk = SimulatedDisk()
+        log = a_log(a_store("/home", fs=disk), Durability.NONE).fork()  # whose directory is not synced yet
+        disk._faults = (Fault(disk.attempts.count(kind), Effect.FAIL, kind),)
+
+        def act() -> None:
+            with contextlib.suppress(WriteError):
+                log.event("custom")
+                log.commit()
+
+        there = interrupt(points, nth, act)
+        if disk.attempts.count(kind) > disk._faults[0].nth:
+            failed += 1
+            with pytest.raises(Poisoned):
+                log.event("custom")
+        return there
+
+    assert at_points(SIGNALS, run, 10_000) > 50
+    assert failed > 5

@@ -1,4 +1,4 @@
-"""Real signals at random times, over all operations: 20,000 with ROLLOUT_CRASH=1 (`just crash`), else a few hundred."""
+"""Real signals at random times, over all operations: with ROLLOUT_CRASH=1 (`just interrupts`) 20,000, else a few."""
 
 from __future__ import annotations
 

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import os
 import threading
-import weakref
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any, Self
@@ -33,6 +32,7 @@ from rollout.errors import Closed, Conflict, Displaced, Poisoned, RecordError, S
 from rollout.storage import recovery
 from rollout.storage.displaced import again, displaced
 from rollout.storage.durability import Durability
+from rollout.storage.living import Living
 from rollout.storage.port import AppendFile, FileSystem, ShortWrite
 
 UNCHANGED = object()
@@ -282,12 +282,12 @@ class Appender:
         return problem
 
 
-_writers: weakref.WeakSet[Appender] = weakref.WeakSet()
+_writers: Living[Appender] = Living()
 
 
 def _close_in_child() -> None:
     """The log is its parent's. Locks that other threads held when the process was forked are never given back there."""
-    for writer in list(_writers):
+    for writer in _writers.in_child():
         writer.lock, writer._sync_lock = threading.RLock(), threading.Lock()
         writer._closed = "is open in the process that this one was forked from"
 

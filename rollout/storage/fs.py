@@ -16,12 +16,12 @@ import stat
 import sys
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from typing import Literal
 
 from rollout.errors import Locked, NotARollout, NotFound, SourceError, WriteError
 from rollout.storage.holder import Holder, locked
+from rollout.storage.living import Living
 from rollout.storage.port import AnyPath, AppendFile, FileSystem, Listed, ReadFile, ShortWrite, Status
 
 if sys.platform == "win32":
@@ -180,11 +180,11 @@ class _AppendFile(_File):
         super().close()
 
 
-_held: weakref.WeakSet[_AppendFile] = weakref.WeakSet()
+_held: Living[_AppendFile] = Living()
 
 
 def _forget_in_child() -> None:
-    for file in list(_held):
+    for file in _held.in_child():
         file._note = None
         file.close()
 

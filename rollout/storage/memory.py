@@ -15,6 +15,7 @@ import weakref
 
 from rollout.errors import Locked, NotARollout, NotFound
 from rollout.storage.holder import Holder, locked
+from rollout.storage.living import Living
 from rollout.storage.port import AnyPath, Listed, Status
 
 _nodes = itertools.count(1)
@@ -228,12 +229,12 @@ class MemoryFileSystem:
             raise _error(FileNotFoundError, errno.ENOENT, os.path.dirname(name))
 
 
-_file_systems: weakref.WeakSet[MemoryFileSystem] = weakref.WeakSet()
+_file_systems: Living[MemoryFileSystem] = Living()
 
 
 def _unlock_in_child() -> None:
     """What other threads held when the process was forked is never given back there."""
-    for fs in list(_file_systems):
+    for fs in _file_systems.in_child():
         fs.mutex = threading.RLock()
 
 
