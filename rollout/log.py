@@ -294,7 +294,7 @@ class Rollout:
         if at is None and self._writable is not None:
             recorder = self._writable
             with recorder.lock:
-                ordinal, left_open, turn = recorder.standing
+                ordinal, left_open, turn, _ = recorder.standing
                 left_open = left_open if turn is None else LeftOpen(turn.id, turn.label)
                 return Point(self.path, recorder.writer.end), Ending(left_open, ordinal)
         if at is None:

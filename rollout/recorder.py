@@ -55,6 +55,8 @@ class Standing(NamedTuple):
     left_open: LeftOpen | None
     turn: OpenedTurn | None = None
     """Of this log's own making; then nothing is left open."""
+    shown: int = 0
+    """The write that `ItemEvents` has counted in last."""
 
 
 class Recorder:
@@ -96,7 +98,7 @@ class Recorder:
         standing: Standing = self.writer.noted
         turn = standing.turn
         if turn is not None and turn.holder() is None:
-            return Standing(standing.ordinal, LeftOpen(turn.id, turn.label))
+            return standing._replace(left_open=LeftOpen(turn.id, turn.label), turn=None)
         return standing
 
     def write(
@@ -125,8 +127,12 @@ class Recorder:
     ) -> int:
         """Appends where nothing is left open; `turn` is the one that is open behind the lines. As `write`."""
         now, ordinal, keys = self._clock(), standing.ordinal, label.envelope
+        shown = standing.shown
         if self.item_events is not None:
+            if self.item_events.writes != shown:  # the newest one was interrupted, or refused
+                self.item_events.forget_newest()
             parts = [Part(*record) for record in self.item_events.add_to(parts, round(now * 1000))]
+            shown = self.item_events.writes
         if ordinal is None:
             lines = [encoding.line(part, now, None, keys) for part in parts]
         else:
@@ -135,8 +141,8 @@ class Recorder:
         if self._cipher is not None:  # with its mark: that is authenticated too
             marked = recovery.mark_batch(lines) if atomic else lines
             lines = [encrypt_line(line, self._cipher, self.thread, now=now) for line in marked]
-        if ordinal is not None or turn is not standing.turn or standing.left_open is not None:
-            standing = Standing(ordinal, None, turn)
+        if standing != (ordinal, None, turn, shown):
+            standing = Standing(ordinal, None, turn, shown)
         return self.writer.append(lines, expected_end=expected_end, atomic=atomic, noted=standing)
 
     def _close_left_open(self, expected_end: int | None) -> bool:
@@ -167,7 +173,8 @@ class Recorder:
         with self.lock:
             standing = self.standing
             if standing.turn is not None and standing.turn.id == turn_id:
-                self.writer.note(Standing(standing.ordinal, LeftOpen(turn_id, standing.turn.label)))
+                left_open = LeftOpen(turn_id, standing.turn.label)
+                self.writer.note(standing._replace(left_open=left_open, turn=None))
 
     def label_here(self, given: Label = UNLABELLED) -> Label:
         """The label of a record that is `given` one, written from here, not by a turn. Under `lock`. UsageError."""

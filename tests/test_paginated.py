@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import json
 import shutil
 from collections.abc import Callable
@@ -13,10 +14,13 @@ from typing import Any
 import pytest
 
 import rollout
+from rollout.errors import Conflict
 from rollout.log import Rollout
 from rollout.ports import Ports
+from rollout.storage.durability import Durability
 from rollout.store import Store
 from tests.builders import assistant_item, user_item
+from tests.interrupting import SIGNALS, Points, at_points, interrupt
 from tests.paginated import begin, shown
 
 CASES = Path(__file__).parent.parent / "fixtures" / "cases"
@@ -168,3 +172,34 @@ def test_a_log_of_the_old_shape_has_the_events_of_that(tmp_path: Path) -> None:
     assert "history_mode" not in json.loads(data.splitlines()[0])["payload"]
     assert shown(data) == []
     assert set(kinds(data)) >= LEGACY
+
+
+def test_the_events_of_a_write_that_does_not_stand_are_those_of_its_second_try(tmp_path: Path) -> None:
+    log = begin(Ports(tmp_path))
+    with log.turn(CONTEXT) as turn:
+        end = turn.append(CALL)
+        with pytest.raises(Conflict):
+            turn.append_all([OUTPUT, REASONING], expected_end=end - 1)
+        turn.append_all([OUTPUT, REASONING], expected_end=end)
+    log.close()
+    assert [item["type"] for item in shown(log.path.read_bytes())] == ["CommandExecution", "Reasoning"]
+    assert shown(log.path.read_bytes())[1]["id"] == "r"
+
+
+def test_the_events_of_an_interrupted_write_stand_once_whatever_became_of_it(tmp_path: Path) -> None:
+    homes = (tmp_path / str(n) for n in itertools.count())
+
+    def run(points: Points, nth: int) -> int:
+        home = next(homes)
+        home.mkdir()
+        log = begin(Ports(home), Durability.NONE)
+        with log.turn(CONTEXT) as turn:
+            end = turn.append(CALL)
+            there = interrupt(points, nth, lambda: turn.append(OUTPUT))
+            if log.end == end:
+                turn.append(OUTPUT)
+        log.close()
+        assert [item["type"] for item in shown(log.path.read_bytes())] == ["CommandExecution"]
+        return there
+
+    assert at_points(SIGNALS, run, 100) > 30

@@ -11,6 +11,7 @@ that was never run, an item of another shape than format.md tells of.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -78,9 +79,23 @@ class ItemEvents:
         self._cwd = cwd
         self._calls: dict[str, _Call] = {}
         self._taken: set[str] = set()  # ids in this turn: of two items with one id Codex shows the second alone
+        self.writes = 0
+        """So many writes are counted in."""
+        self._before: tuple[str | None, object, dict[str, _Call], set[str]] | None = None  # the newest of them
+        self._changes: list[Callable[[], object]] = []  # what it has done to these, as what undoes it
+
+    def forget_newest(self) -> None:
+        """The newest write does not stand: what it said is as if it had never been said. Can be repeated."""
+        if self._before is not None:
+            self._turn_id, self._cwd, self._calls, self._taken = self._before
+            for undo in reversed(self._changes):
+                undo()
 
     def add_to(self, records: Sequence[Record], unix_ms: int) -> list[Record]:
         """The records of one write, and their events among them; `unix_ms` is now."""
+        self._changes = []
+        self._before = self._turn_id, self._cwd, self._calls, self._taken
+        self.writes += 1
         made: list[Record] = []
         told: set[str] = set()
         for record in records:
@@ -124,8 +139,13 @@ class ItemEvents:
 
     def _begin(self, turn_id: object) -> None:
         self._turn_id = turn_id if isinstance(turn_id, str) else None
-        self._calls.clear()
-        self._taken.clear()
+        self._calls, self._taken = {}, set()
+
+    def _change(self, calls: dict[str, _Call], call_id: str, call: _Call | None) -> None:
+        """Sets what is known of a call, or (None) forgets it."""
+        before = calls.get(call_id)
+        self._changes.append(lambda: _set(calls, call_id, before))
+        _set(calls, call_id, call)
 
     def _show_item(self, item: Item, unix_ms: int, *, has_plan: bool) -> list[_Shown]:
         kind = item.get("type")
@@ -141,8 +161,9 @@ class ItemEvents:
             return [_Shown({"type": "WebSearch", "id": self._name(item), **keys})] if action else []
         call_id = item.get("call_id")
         if isinstance(call_id, str) and kind in _CALLS:
-            self._calls[call_id] = _Call(item, unix_ms)
-        elif isinstance(call_id, str) and kind in OUTPUTS and (call := self._calls.pop(call_id, None)) is not None:
+            self._change(self._calls, call_id, _Call(item, unix_ms))
+        elif isinstance(call_id, str) and kind in OUTPUTS and (call := self._calls.get(call_id)) is not None:
+            self._change(self._calls, call_id, None)
             shown = self._result(call_id, call.item, item)
             return [] if shown is None else [_Shown(shown | _times(shown, call, unix_ms), begun_ms=call.begun_ms)]
         return []
@@ -169,7 +190,9 @@ class ItemEvents:
         """The item's own id, or one that no other item of the turn has."""
         own = item.get("id")
         name = own if isinstance(own, str) and own and own not in self._taken else self._new_id()
-        self._taken.add(name)
+        if name not in self._taken:
+            self._changes.append(functools.partial(self._taken.discard, name))
+            self._taken.add(name)
         return name
 
     def _result(self, call_id: str, call: Item, output: Item) -> dict[str, Any] | None:
@@ -211,6 +234,13 @@ def item_events_of(
     """For the log that this session_meta begins; None for a legacy one, which has no such events."""
     is_paginated = session.get("history_mode") == PAGINATED
     return ItemEvents(thread, session.get("cwd"), turn_id, new_id) if is_paginated else None
+
+
+def _set(calls: dict[str, _Call], call_id: str, call: _Call | None) -> None:
+    if call is None:
+        calls.pop(call_id, None)
+    else:
+        calls[call_id] = call
 
 
 def _may_tell(payload: bytes) -> bool:
