@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from rollout.catalog.stats import Stats, StatsRow
     from rollout.catalog.status import IndexStatus
     from rollout.catalog.tree import Node
+    from rollout.core.context import is_program_message
     from rollout.core.history import History, is_summary
     from rollout.core.labels import Label, check_session_id
     from rollout.core.records import Damage
@@ -132,6 +133,7 @@ __all__ = [
     "context_updates",
     "diff",
     "explain",
+    "is_program_message",
     "is_summary",
     "label",
     "list_sessions",
@@ -158,6 +160,7 @@ _WRITTEN_IN = {  # the names above, as they are imported for a type checker
     "rollout.catalog.stats": "Stats StatsRow",
     "rollout.catalog.status": "IndexStatus",
     "rollout.catalog.tree": "Node",
+    "rollout.core.context": "is_program_message",
     "rollout.core.history": "History is_summary",
     "rollout.core.labels": "Label check_session_id",
     "rollout.core.records": "Damage",

@@ -152,5 +152,7 @@ _DESCRIPTIONS: dict[str, Callable[[Item], Described]] = {
     "tool_search_output": functools.partial(_output, "tools"),
     "image_generation_call": _image,
     "compaction": _compaction,
+    "compaction_summary": _compaction,
+    "context_compaction": _compaction,
     "agent_message": _agent_message,
 }

@@ -9,15 +9,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import rollout
 from rollout_cli.cells import NARROW_COLUMNS, Column, Table, fill
 from rollout_cli.items import describe_at, to_json
 from rollout_cli.terminal import Block, Line
 from rollout_cli.times import duration, local_time, seconds_between
-
-if TYPE_CHECKING:
-    import rollout
 
 PREVIEW_CHARS = 1000
 """What one line shows of a text where no terminal asks for less."""
@@ -255,7 +253,7 @@ def _context(context: Mapping[str, Any] | None) -> str:
 
 
 def _last(items: rollout.History, label: str) -> str | None:
-    """The newest text of that role, if possible one that does not look written by a program; None if there is none."""
+    """The newest text of that role, if possible one that no program wrote (S5); None if there is none."""
     newest = None
     for i in range(len(items) - 1, -1, -1):
         item = items[i]
@@ -265,7 +263,7 @@ def _last(items: rollout.History, label: str) -> str | None:
         if told.label != label:  # a compaction's summary
             continue
         text = told.text.strip()
-        if label != "user" or not (text.startswith("# AGENTS.md") or (text.startswith("<") and text.endswith(">"))):
+        if not rollout.is_program_message(item):
             return text
         newest = text if newest is None else newest
     return newest

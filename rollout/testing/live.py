@@ -21,7 +21,7 @@ Seen = dict[str, Any]
 
 _TAGS = (
     *("environment_context", "skill", "user_shell_command", "turn_aborted", "subagent_notification"),
-    *("user_instructions", "hook_prompt"),
+    *("recommended_plugins", "goal_context", "agent_message_board_notification", "hook_prompt"),
 )
 _DEVELOPER = (
     *("permissions instructions", "model_switch", "collaboration_mode", "realtime_conversation"),

@@ -41,6 +41,19 @@ TOKEN = "ghp_" + "Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4zAb7d"
 PICTURE = "data:image/png;base64,iVBORw0KGgo="
 
 
+PROGRAMS = [
+    "<environment_context>x</environment_context>",
+    "<goal_context>x</goal_context>",
+    "Warning: apply_patch was requested via shell. Use the apply_patch tool instead of exec_command.",
+]
+PERSONS = [
+    "<div>why is this red?</div>",
+    "<user_instructions>be brief</user_instructions>",
+    "# AGENTS.md is missing, why?",
+    "<skill>x</skill> does not work",
+]
+
+
 class Page(HTMLParser):
     """The elements of a page with their attributes, the texts of its `pre`, and the anchors."""
 
@@ -336,3 +349,15 @@ def test_no_form_tells_a_secret_wherever_it_stands(form: str, tmp_path: Path) ->
     pieces += [row for text, secret in KINDS.values() if not secret for row in text.splitlines() if len(row) == 64]
     assert [piece for piece in pieces if piece in shown or html.escape(piece) in shown] == []
     assert "[redacted:" in shown or "\\[redacted:" in shown
+
+
+@pytest.mark.parametrize(("text", "is_programs"), [*((t, True) for t in PROGRAMS), *((t, False) for t in PERSONS)])
+def test_what_the_program_wrote_is_told_by_the_one_table(tmp_path: Path, text: str, is_programs: bool) -> None:
+    """The same in the page, in the headings of the turns and in the newest thing that `reconstruct` shows."""
+    path = write(tmp_path, log(session_meta()), turn("t1", user("first")), turn("t2", user(text), assistant("a")))
+    page = run("export", path, "--format", "html").out
+    assert re.findall(r'<article class="(user|context) ', page) == ["user", "context" if is_programs else "user"]
+    assert ("No message from the user" in page) is is_programs
+    assert ("No message from the user" in run("export", path, "--format", "md").out) is is_programs
+    rows = [row.split(None, 1) for row in run("reconstruct", path).out.splitlines()]
+    assert dict(row for row in rows if len(row) == 2)["user"] == ("first" if is_programs else text)

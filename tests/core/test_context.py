@@ -10,16 +10,19 @@ from hypothesis import strategies as st
 
 from rollout.core.context import DEVELOPER_OPENINGS, USER_FRAGMENTS, is_contextual, texts_of
 from tests import builders as b
-from tests import strategies as logs
-from tests.reference import contextual, texts
+from tests.reference_context import contextual, texts
+from tests.strategy_items import ODD_ITEMS
 
-TAGS = ("environment_context", "skill", "user_shell_command", "turn_aborted", "subagent_notification")
+TAGS = (
+    *("environment_context", "skill", "user_shell_command", "turn_aborted", "subagent_notification"),
+    *("recommended_plugins", "goal_context", "agent_message_board_notification"),
+)
 FRAGMENTS = [
     ("# AGENTS.md instructions for /p", "</INSTRUCTIONS>"),
     ("# AGENTS.md instructions", "</INSTRUCTIONS>"),
-    ("<user_instructions>", "</user_instructions>"),
     *((f"<{tag}>", f"</{tag}>") for tag in TAGS),
     ('<hook_prompt name="a">', "</hook_prompt>"),
+    ('<codex_internal_context source="goal">', "</codex_internal_context>"),
     ("<hook_prompt\n>", "</hook_prompt>"),
 ]
 
@@ -120,7 +123,7 @@ messages = st.builds(
     st.sampled_from(["user", "developer", "assistant"]),
     st.lists(st.lists(crumbs, max_size=5), max_size=3),
 )
-odd_messages = st.sampled_from([item for item in logs.ODD_ITEMS if item["type"] == "message"])
+odd_messages = st.sampled_from([item for item in ODD_ITEMS if item["type"] == "message"])
 
 
 @given(st.one_of(messages, odd_messages))

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 import rollout
 from rollout_cli.export.chronicle import Chronicle, Section
-from rollout_cli.export.telling import Teller, is_program_text
+from rollout_cli.export.telling import Teller
 from rollout_cli.items import describe, texts
 
 _CHARACTERS = 100
@@ -102,6 +102,6 @@ def _look(record: rollout.Record) -> tuple[bool, str, str]:
         return True, "From another agent", texts(item.get("content"))
     described = describe(item)
     by_hand = _SHELL.match(described.text)
-    if described.label != "user" or by_hand or is_program_text(described.text):
+    if described.label != "user" or by_hand or rollout.is_program_message(item):
         return False, *(("Shell command", by_hand[1]) if by_hand else ("", ""))
     return True, "" if described.text.strip() else "An empty message", described.text

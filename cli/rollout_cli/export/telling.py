@@ -19,9 +19,6 @@ _FATES = {
     "rolled_back": "taken back by line",
     "removed": "removed by line",
 }
-_PROGRAM_TEXT = re.compile(
-    r"\s*(?:<([a-z_]+)(?: [^<>]*)?>.*</\1>|# agents\.md instructions.*</instructions>)\s*", re.IGNORECASE | re.DOTALL
-)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -100,7 +97,7 @@ class Teller:
             item = {**item, "type": "agent_message"}
         described = describe(item)
         kind = _KINDS.get(described.label, "item")
-        if kind == "developer" or (kind == "user" and is_program_text(described.text)):
+        if kind == "developer" or rollout.is_program_message(item):
             kind = "context"
         found = tuple(_images(item)) if self._images else ()
         return Told(kind, described.label, described.text, _time(value), found)
@@ -137,11 +134,6 @@ _NOTES = {
     "entered_review_mode": ("user_facing_hint", "review begins {}"),
     "exited_review_mode": ("-", "review ends {}"),
 }
-
-
-def is_program_text(text: str) -> bool:
-    """Whether a user's message looks as if the program had written it."""
-    return _PROGRAM_TEXT.fullmatch(text) is not None
 
 
 def fate_of(explained: rollout.Explained) -> str:
