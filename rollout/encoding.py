@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from rollout.core import codec
+from rollout.core import codec, shapes
 from rollout.core import records as r
 from rollout.core.history import History
 from rollout.core.surrogates import mend, mend_json, mend_text
@@ -68,7 +68,7 @@ _SHAPES: dict[str, Callable[[bytes], Any]] = {
     "event_msg": msgspec.json.Decoder(_Event).decode,
     "world_state": msgspec.json.Decoder(r.WorldState).decode,
     "token_usage_record": msgspec.json.Decoder(_Object).decode,
-    "inter_agent_communication": msgspec.json.Decoder(_Object).decode,
+    "inter_agent_communication": msgspec.json.Decoder(r.Agent).decode,
 }
 _WRITTEN_ELSEWHERE = {
     "session_meta": "it is written when a log is made",
@@ -116,12 +116,11 @@ def encode_item(item: AnyItem) -> tuple[bytes, str, str | None]:
     if isinstance(item, _BYTES):
         payload = _one_line(bytes(item))
     else:
-        payload, written = encode_mended(item)
-        if type(written) is dict:
-            kind, role = written.get("type"), written.get("role")
-            if type(kind) is str and (role is None or type(role) is str):
-                return payload, kind, role
+        payload = encode_mended(item)[0]
     found = _shaped("response_item", payload)
+    why = shapes.fault(found.type, payload) if r.is_visible(found.type, found.role) else None
+    if why is not None:
+        raise RecordError(f"not a {found.type} that a model could be sent: {why}", remedy="give it what it needs")
     return payload, found.type, found.role
 
 

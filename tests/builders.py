@@ -14,6 +14,11 @@ from typing import Any
 
 import zstandard
 
+PICTURE = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJg"
+    "gg=="
+)
+"""One pixel."""
 TIME = "2026-03-20T10:00:00.000Z"
 THREAD = "019d0000-0000-7000-8000-000000000001"
 
@@ -117,12 +122,14 @@ def output(call_id: str = "c1", text: str = "out") -> bytes:
 
 def agent_message(text: str = "do", **keys: object) -> bytes:
     """An instruction from another agent, as an item."""
-    return item("agent_message", **keys, content=[{"type": "input_text", "text": text}])
+    names = {"author": "/root", "recipient": "/root/a", **keys}
+    return item("agent_message", **names, content=[{"type": "input_text", "text": text}])
 
 
 def inter_agent(text: str = "do", **keys: object) -> bytes:
     """An instruction from another agent, as a record of its own."""
-    return line("inter_agent_communication", {**keys, "content": text})
+    names = {"author": "/root", "recipient": "/root/a", "trigger_turn": True, **keys}
+    return line("inter_agent_communication", {**names, "content": text})
 
 
 # What changes the history

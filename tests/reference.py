@@ -12,6 +12,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from tests.reference_context import contextual, texts
+from tests.reference_shapes import fits as fits_shape
+from tests.reference_shapes import is_communication, is_item, maybe, text
+
 Object = dict[str, Any]
 
 HEAD_BYTES = 1 << 20  # a session_meta is looked for among the lines that begin in here
@@ -21,22 +25,16 @@ BOM = b"\xef\xbb\xbf"
 GLUE = b'{"timestamp":"'
 ENVELOPE_TYPES = (
     "session_meta turn_context response_item compacted event_msg world_state token_usage_record"
-    " inter_agent_communication"
+    " inter_agent_communication inter_agent_communication_metadata dynamic_tools_updated realtime_item"
+    " security_risk_score"
 ).split()
+WITHOUT_EFFECT = ("inter_agent_communication_metadata dynamic_tools_updated realtime_item security_risk_score").split()
 ITEM_TYPES = (
     "message reasoning function_call function_call_output custom_tool_call custom_tool_call_output local_shell_call"
-    " web_search_call tool_search_call tool_search_output image_generation_call compaction agent_message ghost_snapshot"
-    " compaction_trigger other"
+    " web_search_call tool_search_call tool_search_output image_generation_call compaction compaction_summary"
+    " context_compaction agent_message additional_tools configuration_update ghost_snapshot compaction_trigger other"
 ).split()
-USER_TAGS = "environment_context skill user_shell_command turn_aborted subagent_notification user_instructions".split()
-USER_FRAGMENTS = [("# agents.md instructions", "</instructions>"), *((f"<{tag}>", f"</{tag}>") for tag in USER_TAGS)]
-DEVELOPER_OPENINGS = (
-    "<permissions instructions>",
-    "<model_switch>",
-    "<collaboration_mode>",
-    "<realtime_conversation>",
-    "<personality_spec>",
-)
+EARLIER_SUMMARY = "Another language model started to solve this problem and produced a summary of its thinking process."
 
 
 GONE: Object = {"type": "expired"}
@@ -99,11 +97,7 @@ class Record:
         if self.kind == "response_item" and visible(self.payload):
             return dict(self.payload)
         if self.kind == "inter_agent_communication":
-            # The real program shows it to the model in this shape.
-            names = {key: self.payload[key] for key in ("author", "recipient") if key in self.payload}
-            text = self.payload.get("content")
-            part = {"type": "input_text", "text": text if isinstance(text, str) else ""}
-            return {"type": "agent_message", **names, "content": [part]}
+            return agent_message(self.payload)
         return None
 
     @property
@@ -312,7 +306,7 @@ def classify(value: Object) -> tuple[str, Any]:
     if "type" not in value:
         return ("other", value) if "record_type" in value else ("session_meta", value)
     kind, payload = (value["type"], value["payload"]) if "payload" in value else ("response_item", value)
-    if kind not in ENVELOPE_TYPES:
+    if kind not in ENVELOPE_TYPES or kind in WITHOUT_EFFECT:
         return "other", payload
     if kind == "event_msg" and isinstance(payload, dict) and payload.get("type") == "expired":
         was = payload.get("was")
@@ -340,7 +334,10 @@ def well_formed(kind: str, payload: Any) -> bool:
     if kind == "world_state":
         return isinstance(payload.get("full"), bool) and isinstance(payload.get("state"), dict)
     if kind == "response_item":
-        return is_item(payload)
+        # What no model sees anyway is not looked at: S3 knows messages without a role and the hidden types.
+        return has_type(payload) and (not visible(payload) or is_item(payload))
+    if kind == "inter_agent_communication":
+        return is_communication(payload)
     if kind == "event_msg":
         counts = {"thread_rolled_back": "num_turns", "items_removed": "num_items"}
         event = payload.get("type")
@@ -352,12 +349,8 @@ def is_count(value: Any) -> bool:
     return type(value) is int and value >= 0
 
 
-def is_item(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and isinstance(value.get("type"), str)
-        and (value.get("role") is None or isinstance(value["role"], str))
-    )
+def has_type(value: Any) -> bool:
+    return fits_shape(value, {"type": text, "role": maybe(text)})
 
 
 def visible(item: Object) -> bool:
@@ -367,33 +360,18 @@ def visible(item: Object) -> bool:
     return item["type"] != "message" or item.get("role") is not None
 
 
-def texts(item: Object) -> list[str]:
-    content = item.get("content")
-    if isinstance(content, str):  # some programs write a plain string: one part
-        return [content]
-    parts = content if isinstance(content, list) else []
-    return [part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)]
-
-
-def contextual(item: Object) -> bool:
-    """S5."""
-    if item["type"] != "message":
-        return False
-    trimmed = [lower_ascii(text.strip()) for text in texts(item)]
-    if item.get("role") == "developer":
-        return any(text.startswith(DEVELOPER_OPENINGS) for text in trimmed)
-    return item.get("role") == "user" and any(is_user_fragment(text) for text in trimmed)
-
-
-def is_user_fragment(text: str) -> bool:
-    if any(text.startswith(opening) and text.endswith(closing) for opening, closing in USER_FRAGMENTS):
-        return True
-    after = text.removeprefix("<hook_prompt")
-    return after != text and after[:1].isspace() and text.endswith("</hook_prompt>")
-
-
-def lower_ascii(text: str) -> str:
-    return "".join(char.lower() if char.isascii() else char for char in text)
+def agent_message(payload: Object) -> Object:
+    """S6: how a model is shown what another agent said."""
+    author, recipient, encrypted = payload["author"], payload["recipient"], payload.get("encrypted_content")
+    content = [{"type": "input_text", "text": payload["content"]}]
+    if encrypted is not None:
+        kind = "NEW_TASK" if payload["trigger_turn"] else "MESSAGE"
+        head = f"Message Type: {kind}\nTask name: {recipient}\nSender: {author}\nPayload:\n"
+        content = [
+            {"type": "input_text", "text": head},
+            {"type": "encrypted_content", "encrypted_content": encrypted},
+        ]
+    return {"type": "agent_message", "author": author, "recipient": recipient, "content": content}
 
 
 def is_user_text(item: Object) -> bool:
@@ -470,9 +448,8 @@ def roll_back(records: list[Record], marker: Record) -> None:
     """Mark what `marker` undoes. It sees what stands before it and nothing else."""
     count = marker.payload["num_turns"]
     before = records[: marker.index]
-    said = [record.turn for record in before if record.boundary]  # turns with a user item, standing or not
-    counted = [record for record in before if record.boundary or (announces(record) and record.turn not in said)]
-    first = counted[0].index if counted else marker.index
+    said = [record.index for record in before if record.boundary]  # standing or not
+    first = said[0] if said else marker.index
 
     def undo(record: Record) -> None:
         prefix = record.kind == "response_item" and record.item is not None and record.index < first
@@ -480,11 +457,7 @@ def roll_back(records: list[Record], marker: Record) -> None:
         if record.undone_by is None and not prefix and record.kind != "session_meta":
             record.undone_by = marker
 
-    boundaries: list[Record] = []
-    for record in counted:
-        twice = announces(record) and any(older.turn is record.turn for older in boundaries)
-        if record.undone_by is None and not twice:
-            boundaries.append(record)
+    boundaries = [record for record in before if record.boundary and record.undone_by is None]
     if count == 0:
         return
     if len(boundaries) < count:
@@ -549,7 +522,9 @@ def replacement(history: list[Entry], compaction: Record) -> list[Entry]:
     items = payload.get("replacement_history")
     if items is not None:
         # One malformed item costs that item, not the compaction.
-        return [Entry(item, compaction, own=False) for item in items if is_item(item) and visible(item)]
+        return [
+            Entry(item, compaction, own=False) for item in items if has_type(item) and visible(item) and is_item(item)
+        ]
     kept: list[Entry] = []
     remaining = LEGACY_TOKENS
     for item, said, _ in reversed(history):
@@ -559,8 +534,9 @@ def replacement(history: list[Entry], compaction: Record) -> list[Entry]:
             kept.append(Entry(item, said, own=False))
         if item is GONE or item is GONE_SAID or not is_user_text(item):
             continue
-        has_parts = bool(item.get("content"))
-        parts = texts(item) or ([""] if has_parts and isinstance(item["content"], list) else [])
+        if "".join(texts(item)).startswith(EARLIER_SUMMARY):
+            continue
+        parts = words(item)
         total = sum(len(part.encode()) for part in parts)
         cost = -(-total // 4)
         text = user_message(parts if cost <= remaining else cut_middle(parts, 4 * remaining))
@@ -569,6 +545,20 @@ def replacement(history: list[Entry], compaction: Record) -> list[Entry]:
     summary = user_message([payload["message"] or "(no summary available)"])
     summary = GONE_SAID if payload.get("expired") is True else summary
     return [*reversed(kept), Entry(summary, compaction, own=False)]
+
+
+def words(item: Object) -> list[str]:
+    """The texts of a user's message without the tags around its images; one of nothing but images says nothing."""
+    found = texts(item)
+    left = [text for text in found if not is_image_tag(text)]
+    has_image = any(part.get("type") == "input_image" for part in item["content"])
+    if found and not left and not has_image:
+        left = found  # tags of no image are what the user wrote
+    return left or ([""] if item["content"] else [])
+
+
+def is_image_tag(text: str) -> bool:
+    return text in ("<image>", "</image>") or (text.startswith("<image name=") and text.endswith(">"))
 
 
 def user_message(parts: list[str]) -> Object:

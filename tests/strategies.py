@@ -14,44 +14,21 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests import builders as b
+from tests.strategy_items import (
+    BAD_VALUES,
+    FRAGMENTS,
+    INSTRUCTIONS,
+    INVISIBLE,
+    NEARLY_FRAGMENTS,
+    NEW_RECORDS,
+    ODD_ITEMS,
+    SUMMARY,
+    WHOLE_ITEMS,
+    with_key,
+)
 
 Step = tuple[Any, ...]
 
-FRAGMENTS = (
-    ("user", "<environment_context>", "</environment_context>"),
-    ("user", " <Skill>", "</SKILL>\n"),
-    ("user", "# AGENTS.md instructions for /p\n", "</INSTRUCTIONS>"),
-    ("user", "<turn_aborted>", "</turn_aborted>"),
-    ("user", "<hook_prompt name='a'>", "</hook_prompt>"),
-    ("developer", "<permissions instructions>", ""),
-    ("developer", "\n<MODEL_SWITCH>", ""),
-)
-NEARLY_FRAGMENTS = (
-    ("user", "<environment_context>", "</environment_contex>"),
-    ("user", "<hook_prompted>", "</hook_prompt>"),
-    ("user", "x<skill>", "</skill>"),
-    ("user", "<\u017fkill>", "</skill>"),  # caseless in ASCII only: this is a long s
-    ("developer", "<environment_context>", "</environment_context>"),
-)
-INVISIBLE: list[Any] = [
-    {"type": "message", "role": "system", "content": []},
-    {"type": "message", "content": "no role"},
-    {"type": "message", "role": None},
-    *({"type": kind} for kind in ("ghost_snapshot", "compaction_trigger", "other")),
-]
-ODD_ITEMS: list[Any] = [
-    {"type": "message", "role": "user", "content": "plain"},
-    {"type": "message", "role": "user", "content": "<skill>plain</skill>"},
-    {"type": "message", "role": "user", "content": []},
-    {"type": "message", "role": "user"},
-    {"type": "message", "role": "user", "content": [{"type": "input_image", "image_url": "data:"}]},
-    {"type": "message", "role": "user", "content": [7, {"text": "a"}, {"text": None}, {"text": "b", "z": 1}]},
-    {"type": "message", "role": "critic", "content": [{"text": "c"}]},
-    {"type": "not_known_yet", "role": "user", "deep": {"n": [1, 2.5, None, True]}},
-    {"type": "reasoning", "summary": [], "encrypted_content": "e"},
-    {"type": "compaction", "encrypted_content": "e"},
-    {"type": "agent_message", "author": "a", "content": [{"type": "input_text", "text": "do"}]},
-]
 NO_ITEMS: list[Any] = [None, 7, "text", [], {}, {"type": 7}, {"role": "user"}, {"type": "message", "role": 7}]
 BAD_COUNTS = (-1, True, 1.0, "1", None)
 MALFORMED: dict[str, list[Any]] = {
@@ -69,7 +46,7 @@ MALFORMED: dict[str, list[Any]] = {
     "world_state": [{"full": True}, {"full": 1, "state": {}}, {"full": False, "state": 7}],
     "response_item": [{}, {"type": 7, "role": "user"}, {"type": "message", "role": 7}, "text"],
     "session_meta": [7],
-    "inter_agent_communication": ["do"],
+    "inter_agent_communication": ["do", {"author": "a", "recipient": "b", "trigger_turn": True}, {"content": "do"}],
 }
 PASSED_OVER = (
     b.event("agent_message", message="a"),
@@ -78,6 +55,7 @@ PASSED_OVER = (
     b.line("not_known_yet", {"a": 1}),
     b.line("not_known_yet", None, ordinal=3),
     b.line("token_usage_record", None),
+    *(b.line(kind, payload) for kind in NEW_RECORDS for payload in (None, {"type": "message", "role": "user"})),
     b.event("token_count", info=None),
     b.bare_state(),
 )
@@ -135,7 +113,7 @@ class Script:
 
     def agent(self, how: str) -> None:
         text = self.text("do")
-        self.put(b.inter_agent(text, author="a", recipient=None) if how == "record" else b.agent_message(text))
+        self.put(b.inter_agent(text) if how == "record" else b.agent_message(text))
 
     def answer(self) -> None:
         self.put(b.assistant(self.text("a")))
@@ -147,6 +125,9 @@ class Script:
     def fragment(self, role: str, opening: str, closing: str) -> None:
         message = b.text_item(role, "first part", opening + self.text("f") + closing)
         self.put(b.line("response_item", message))
+
+    def instruction(self, payload: object) -> None:
+        self.put(b.line("inter_agent_communication", payload))
 
     def item(self, value: object, bare: bool) -> None:
         self.put(b.bare_item(value) if bare else b.line("response_item", value))
@@ -230,22 +211,35 @@ nearly_fragments = pick(*(("fragment", *parts) for parts in NEARLY_FRAGMENTS))
 contexts = step("context", ids, pick(1, 2, 3))
 worlds = step("world", st.booleans(), pick(*STATES))
 tokens = step("tokens", pick("event", "record"))
-new_items = pick("user", "assistant", b.user_item("<skill>r</skill>"), *ODD_ITEMS, *INVISIBLE, *NO_ITEMS)
+bent_items = st.builds(with_key, pick(*WHOLE_ITEMS), st.integers(0, 9), pick(*BAD_VALUES))
+bent_instructions = st.builds(with_key, pick(*INSTRUCTIONS), st.integers(0, 9), pick(*BAD_VALUES))
+known_items = st.one_of(pick(*WHOLE_ITEMS), bent_items)
+new_items = st.one_of(
+    pick("user", "assistant", b.user_item("<skill>r</skill>"), *ODD_ITEMS, *INVISIBLE, *NO_ITEMS), known_items
+)
 compactions = st.one_of(
     step("compact", st.lists(pick("user", "assistant"), max_size=3)),
     step("compact", st.lists(new_items, max_size=4)),
     step("compact_with_totals", pick("latest_token_usage_record")),
-    step("compact_old", pick("S", ""), st.booleans()),
+    step("compact_old", pick("S", "", SUMMARY), st.booleans()),
 )
 rollbacks = step("rollback", st.one_of(pick(1, 2, 3), pick(0, 4, 5, 2**40)))
 removals = step("remove", pick(1, 2, 3, 0, 2**40))
-agents = step("agent", pick("record", "item"))
+agents = st.one_of(step("agent", pick("record", "item")), step("instruction", pick(*INSTRUCTIONS)))
 hidden = step("item", pick(*INVISIBLE), st.just(False))
 UNSUMMED = (b.legacy_compacted("", expired=True), b.legacy_compacted("", expired=1))
 WAS = ("boundary", "boundary", "agent", "contextual", "item", "context", "turn", None, 7)
 unsaid = step("expire", pick(*WAS[:3]))
 expired = st.one_of(step("expire", pick(*WAS)), step("put", pick(*UNSUMMED)))
-items = st.one_of(step("item", pick(*ODD_ITEMS), st.booleans()), hidden, nearly_fragments)
+items = st.one_of(
+    *(
+        step("item", pick(*ODD_ITEMS), st.booleans()),
+        step("item", known_items, st.booleans()),
+        hidden,
+        nearly_fragments,
+    ),
+    step("instruction", bent_instructions),
+)
 passed = step("put", pick(*PASSED_OVER))
 malformed = pick(*(("malformed", kind, payload) for kind, payloads in MALFORMED.items() for payload in payloads))
 

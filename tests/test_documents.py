@@ -23,6 +23,7 @@ def store(home: Path) -> Store:
     return Store(home)
 
 
+CAT = {"type": "exec", "command": ["cat", "alpha"]}
 KINDS_FOUND = [
     ("user", b.user("alpha"), "alpha"),
     ("user", b.inter_agent("alpha"), "alpha"),
@@ -31,21 +32,25 @@ KINDS_FOUND = [
     ("assistant", b.assistant("an", "alpha"), "an alpha"),
     (
         "tool_call",
-        b.item("function_call", name="shell", arguments='{"command":["rg","alpha"],"n":3}'),
+        b.item("function_call", call_id="c", name="shell", arguments='{"command":["rg","alpha"],"n":3}'),
         "shell rg alpha 3",
     ),
-    ("tool_call", b.item("function_call", name="shell", arguments="{broken alpha"), "shell {broken alpha"),
-    ("tool_call", b.item("function_call", name="alpha"), "alpha"),
-    ("tool_call", b.item("custom_tool_call", name="apply_patch", input="+alpha\n"), "apply_patch +alpha "),
-    ("tool_call", b.item("local_shell_call", action={"type": "exec", "command": ["cat", "alpha"]}), "cat alpha"),
+    ("tool_call", b.item("function_call", call_id="c", name="shell", arguments="{broken alpha"), "shell {broken alpha"),
+    ("tool_call", b.item("function_call", call_id="c", name="alpha", arguments=""), "alpha"),
+    ("tool_call", b.item("custom_tool_call", call_id="c", name="apply_patch", input="+alpha\n"), "apply_patch +alpha "),
+    (
+        "tool_call",
+        b.item("local_shell_call", status="completed", action={"type": "exec", "command": ["cat", "alpha"]}),
+        "cat alpha",
+    ),
     ("tool_call", b.item("web_search_call", action={"type": "search", "query": "alpha"}), "alpha"),
     ("tool_output", b.item("function_call_output", output="line\nalpha"), "line alpha"),
     ("tool_output", b.item("function_call_output", output='{"output":"x\\nalpha","metadata":{"e":0}}'), "x alpha"),
     ("tool_output", b.item("function_call_output", output='{"k":"x\\nalpha"}'), '{"k":"x alpha"}'),
     ("tool_output", b.item("function_call_output", output=[{"type": "input_text", "text": "alpha"}]), "alpha"),
-    ("tool_output", b.item("function_call_output", output={"content": "alpha", "success": True}), "alpha"),
-    ("tool_output", b.item("custom_tool_call_output", output="alpha"), "alpha"),
-    ("tool_output", b.item("custom_tool_call_output", output='{"broken alpha'), '{"broken alpha'),
+    ("tool_output", b.item("tool_search_output", status="s", execution="e", tools=[{"name": "alpha"}]), "alpha"),
+    ("tool_output", b.item("custom_tool_call_output", call_id="c", output="alpha"), "alpha"),
+    ("tool_output", b.item("custom_tool_call_output", call_id="c", output='{"broken alpha'), '{"broken alpha'),
 ]
 
 

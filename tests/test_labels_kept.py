@@ -195,8 +195,12 @@ def test_items_that_a_compaction_put_into_the_history_have_no_label(store: Store
     assert list(history.labelled("s")) == [history[1]]
 
 
+def said_by(author: str) -> dict[str, Any]:
+    return {"author": author, "recipient": "y", "content": "go", "trigger_turn": True}
+
+
 def test_an_instruction_from_another_agent_has_the_label_of_its_line() -> None:
-    said = b.line("inter_agent_communication", {"author": "x", "content": "go"}, session_id="s")
+    said = b.line("inter_agent_communication", said_by("x"), session_id="s")
     data = b.log(b.session_meta(), said)
     state = rollout.reconstruct(data)
     assert state.history.label(0).session_id == state.turns[0].items.label(0).session_id == "s"

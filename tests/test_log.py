@@ -89,7 +89,7 @@ def test_what_is_read_back_is_what_was_written(store: Store) -> None:
 @pytest.mark.parametrize(
     "given",
     [
-        b'{"type":"reasoning","n":12345678901234567890123,"f":1.10,"e":1e999,"z":-0.0,"encrypted_content":"x"}',
+        b'{"type":"reasoning","n":12345678901234567890123,"f":1.10,"e":1e999,"z":-0.0,"summary":[]}',
         b'{ "role" : "assistant", "type":"message" ,"content":[],"content":[] }',
         '{"type":"custom","text":"\\u00e9é\\ud83d\\ude00\\/ \u2028"}'.encode(),
         b'{"type":"deep","a":' + b"[" * 126 + b"]" * 126 + b"}",
@@ -148,6 +148,9 @@ BAD_ITEMS: list[Any] = [
     {"type": "x", "a": uuid.UUID(int=1)},
     {"type": "x", "a": 10**5000},
     {"type": "message", "role": 7},
+    {"type": "message", "role": "user", "content": "no part"},
+    {"type": "function_call_output", "call_id": "c", "output": None},
+    {"type": "image_generation_call", "id": "i", "status": "completed", "result": None},
     [],
     "text",
     None,

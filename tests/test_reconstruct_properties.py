@@ -18,6 +18,7 @@ from tests import builders as b
 from tests import strategies as logs
 from tests.answers import assert_same_answer
 from tests.reference import Record, Reference, Turn, fold
+from tests.strategy_items import INVISIBLE, ODD_ITEMS
 
 chunks = st.builds(
     lambda first, later: Limits(first_chunk_bytes=first, chunk_bytes=later),
@@ -78,7 +79,7 @@ BEHIND = [
 ]
 
 
-@pytest.mark.parametrize("item", [*logs.ODD_ITEMS, *logs.INVISIBLE], ids=b.dump)
+@pytest.mark.parametrize("item", [*ODD_ITEMS, *INVISIBLE], ids=b.dump)
 def test_an_item_is_the_same_however_the_reading_comes_by_it(item: object) -> None:
     """In an envelope or bare, first in the log or behind others, with markers behind it that make it read on."""
     for line, ahead, behind in itertools.product(

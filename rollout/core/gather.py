@@ -20,6 +20,7 @@ from rollout.core.context import is_contextual, texts_of
 from rollout.core.labels import label_of
 from rollout.core.naming import Names
 from rollout.core.plans import plan_of
+from rollout.core.shapes import fault
 from rollout.core.turns import EXPIRED, EXPIRED_KINDS, Kind, Mark
 from rollout.limits import DEFAULT, TURN_TEXT_CHARACTERS, Limits
 
@@ -48,6 +49,7 @@ _world = msgspec.json.Decoder(_Line[_State])
 _token_count = msgspec.json.Decoder(_Line[r.TokenCount])
 _token_usage = msgspec.json.Decoder(_Line[r.TokenUsage])
 _compacted_usage = msgspec.json.Decoder(_Line[_Usage])
+_agent = msgspec.json.Decoder(_Line[r.Agent])
 _stamp = msgspec.json.Decoder(r.Stamp)
 _payload = msgspec.json.Decoder(_Line[Raw])
 
@@ -219,9 +221,13 @@ class Gatherer:
     def _take_item(self, data: bytes, offset: int, type: str, role: str | None, *, bare: bool) -> None:
         if not r.is_visible(type, role):
             return
+        item = data if bare else _payload.decode(data).payload
+        why = fault(type, item)
+        if why is not None:
+            raise Malformed(why)
         if type == "message" and role in {"user", "developer"}:
-            texts = texts_of(data if bare else _payload.decode(data).payload)
-            if texts is not None and is_contextual(role, texts):
+            texts = texts_of(item) or []
+            if is_contextual(role, texts):
                 mark = self._mark(Kind.CONTEXTUAL, offset, len(data))
                 mark.data = data if self._holds() else None
                 return
@@ -370,15 +376,9 @@ class Gatherer:
                 self._take_usage(_token_usage.decode(data).payload.thread_token_usage)
 
     def _take_agent(self, data: bytes, offset: int) -> None:
-        _payload_object.decode(data)
+        _agent.decode(data)
         self._take_boundary(data, offset, key="agent")
 
-
-class _Object(msgspec.Struct, frozen=True, gc=False):
-    payload: r.Agent
-
-
-_payload_object = msgspec.json.Decoder(_Object)
 
 _LIFECYCLE = {
     "task_started": Kind.STARTED,

@@ -11,12 +11,13 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, overload
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import Raw
 
 from rollout.core import labels
 from rollout.core import records as r
 from rollout.core.codec import decode_value, payload_of, split, text_of
 from rollout.core.context import SUMMARY_OPENING, is_contextual, texts_of
+from rollout.core.shapes import is_shown, is_shown_item
 
 Item: TypeAlias = dict[str, Any]
 Entry: TypeAlias = bytes | Raw
@@ -78,6 +79,10 @@ class History(Sequence[Item]):
         """Where the items come from: lines, and JSON of items that have no line of their own."""
         return self._entries
 
+    def has_own_line(self, index: int) -> bool:
+        """Whether an item is one of a line, not one that a compaction put here."""
+        return not isinstance(self._entries[index], Raw)
+
     def label(self, index: int) -> labels.Label:
         """The label of the record of one item; nothing is set in that of an item that a compaction put here."""
         entry = self._entries[index]
@@ -132,26 +137,37 @@ def plain_items(run: bytes, depth: int) -> list[bytes]:
     found = []
     for line in run.split(b"\n"):
         for piece in split(line, depth):
-            if piece.envelope is not None and r.is_visible_item(piece.envelope):
+            if piece.envelope is not None and is_shown(piece.envelope, piece.data):
                 found.append(piece.data)
     return found
 
 
 def agent_item(line: bytes) -> Raw:
-    """An instruction from another agent as the item that the model is shown."""
+    """An instruction from another agent as the item that the model is shown (S6). msgspec.ValidationError."""
     agent = msgspec.json.decode(line, type=_AgentLine).payload
-    content = text_of(agent.content) or ""
-    item: dict[str, object] = {"type": "agent_message"}
-    if agent.author is not UNSET:
-        item["author"] = agent.author
-    if agent.recipient is not UNSET:
-        item["recipient"] = agent.recipient
-    item["content"] = [{"type": "input_text", "text": content}]
+    content = [{"type": "input_text", "text": agent.content}]
+    if agent.encrypted_content is not None:
+        kind = "NEW_TASK" if agent.trigger_turn else "MESSAGE"
+        head = f"Message Type: {kind}\nTask name: {agent.recipient}\nSender: {agent.author}\nPayload:\n"
+        content = [
+            {"type": "input_text", "text": head},
+            {"type": "encrypted_content", "encrypted_content": agent.encrypted_content},
+        ]
+    item = {"type": "agent_message", "author": agent.author, "recipient": agent.recipient, "content": content}
     return Raw(msgspec.json.encode(item))
 
 
 class _AgentLine(msgspec.Struct):
     payload: r.Agent
+
+
+def is_instruction(line: bytes) -> bool:
+    """Whether an inter_agent_communication has all that it needs."""
+    try:
+        msgspec.json.decode(line, type=_AgentLine)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def open_compaction(line: bytes) -> r.Compacted:
@@ -170,7 +186,7 @@ def replacement_entries(line: bytes, compacted: r.Compacted | None = None) -> li
     `compacted` is the line, if it was opened already.
     """
     items = (compacted or open_compaction(line)).replacement_history or []
-    kept = [item for item in items if _is_visible_item(item)]
+    kept = [item for item in items if is_shown_item(item)]
     total = sum(len(memoryview(item)) for item in kept)
     # A raw item pins its whole line: let go of the line where most of it is something else.
     return [item.copy() for item in kept] if total < len(line) // 2 else list(kept)
@@ -180,14 +196,6 @@ class _CompactedLine(msgspec.Struct):
     payload: r.Compacted
 
 
-def _is_visible_item(item: Raw) -> bool:
-    try:
-        head = msgspec.json.decode(item, type=r.Head)
-    except msgspec.ValidationError:
-        return False
-    return head.type is not None and r.is_visible(head.type, head.role)
-
-
 def plain_user_message(texts: Sequence[str]) -> Raw:
     """A message of role user with these text parts."""
     parts = [{"type": "input_text", "text": text} for text in texts]
@@ -195,16 +203,23 @@ def plain_user_message(texts: Sequence[str]) -> Raw:
 
 
 def user_texts(entry: Entry) -> list[str] | None:
-    """What an old compaction keeps of an entry (S3): a user's texts, None for anything but a user's message."""
+    """What an old compaction keeps of an entry (S3): a user's texts; None for anything but a user's own message."""
     item = raw_item(entry)
-    head = msgspec.json.decode(item, type=r.Head)
+    head = msgspec.json.decode(item, type=r.TypeAndRole)
     if head.type != "message" or head.role != "user":
         return None
-    texts = texts_of(item)
-    if texts is not None and is_contextual("user", texts):
+    texts = texts_of(item) or []
+    if is_contextual("user", texts) or "".join(texts).startswith(SUMMARY_OPENING):
         return None
-    return [""] if not texts and _has_content(item) else texts or []
+    left = [text for text in texts if not _is_image_tag(text)]
+    if len(left) == len(texts) and left:
+        return left
+    parts = decode_value(item).get("content") or []
+    if texts and not left and not any(part.get("type") == "input_image" for part in parts):
+        return texts  # tags of no image are what the user wrote
+    return left or [""] * bool(parts)
 
 
-def _has_content(item: Raw) -> bool:
-    return bool(decode_value(item).get("content"))
+def _is_image_tag(text: str) -> bool:
+    """Whether a text part is what the program puts around an image."""
+    return text in ("<image>", "</image>") or (text.startswith("<image name=") and text.endswith(">"))

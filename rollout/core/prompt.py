@@ -1,8 +1,10 @@
 """S6: the history made sendable.
 
-A call without its output gets the output `aborted` right behind it, an output without its call goes; images become a
-short text where the model reads none; keys that only programs read go; long tool outputs are cut in the middle. What an
-agent framework had wrapped into a `session_item` is sent as it was, or not at all if it is no item.
+A call without its output gets the output `aborted` right behind it, an output without its call goes; keys that only
+programs read go; long tool outputs are cut in the middle. Empty text parts of an output that has a line of its own go.
+What no model is sent as bytes becomes a short text that says so: images where the model reads none, images that lie on
+the net or cannot be decoded (`pictures`), audio. What an agent framework had wrapped into a `session_item` is sent as
+it was, or not at all if it is no item.
 """
 
 from __future__ import annotations
@@ -10,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rollout.core.context import DEVELOPER_OPENINGS
-from rollout.core.history import Item
+from rollout.core.context import is_program_message
+from rollout.core.history import History, Item
+from rollout.core.media import shown_part
 from rollout.core.records import HIDDEN_ITEM_TYPES, SESSION_ITEM
 from rollout.core.truncation import Truncation, cut_text
 
@@ -28,6 +31,10 @@ _OUTPUT_OF = {
     "tool_search_call": "tool_search_output",
 }
 _OUTPUTS = frozenset(_OUTPUT_OF.values())
+_SHELL_OUTPUT = "local_shell_call_output"
+"""What other clients write behind a local_shell_call; Codex writes a function_call_output."""
+_NOT_SENT = HIDDEN_ITEM_TYPES | {"configuration_update"}
+_SENT_AS = {"compaction_summary": "compaction"}
 
 
 def make_prompt(
@@ -42,8 +49,12 @@ def make_prompt(
     `images`: whether the model reads images. `truncation`: the most that one tool output may take (None: uncut).
     `fresh_context`: developer messages that stand in for the program's old ones (given after a compaction).
     """
-    sendable = (found for item in history if (found := unwrap_item(item)) is not None)
-    items = [_strip(item) for item in sendable if item.get("type") not in HIDDEN_ITEM_TYPES]
+    own_lines = history.has_own_line if isinstance(history, History) else (lambda i: True)
+    items = []
+    for i, given in enumerate(history):
+        item = unwrap_item(given)
+        if item is not None and item.get("type") not in _NOT_SENT:
+            items.append(_strip(item, without_empty=own_lines(i)))
     items = _pair(items)
     if fresh_context is not None:
         items = _refresh(items, fresh_context)
@@ -66,15 +77,41 @@ def unwrap_item(item: Item) -> Item | None:
     return {"type": "message", **inner} if isinstance(inner.get("role"), str) and "type" not in inner else None
 
 
-def _strip(item: Item) -> Item:
-    return {key: value for key, value in item.items() if key not in PROGRAM_KEYS}
+def _strip(item: Item, *, without_empty: bool) -> Item:
+    sent = {key: value for key, value in item.items() if key not in PROGRAM_KEYS}
+    kind = sent.get("type")
+    if kind in _SENT_AS:
+        sent["type"] = _SENT_AS[kind]
+    elif kind == "reasoning" and not _says_reasons(sent.get("content")):
+        sent.pop("content", None)
+    for key in ("content", "output"):
+        parts = sent.get(key)
+        if isinstance(parts, list):
+            is_cleared = without_empty and key == "output" and kind in _OUTPUTS
+            sent[key] = [shown_part(part) for part in parts if not (is_cleared and _is_empty_text(part))]
+    return sent
+
+
+def _says_reasons(content: object) -> bool:
+    """Whether a reasoning's content is sent back: plain texts alone are not."""
+    return isinstance(content, list) and any(
+        not isinstance(part, dict) or part.get("type") != "text" for part in content
+    )
+
+
+def _is_empty_text(part: object) -> bool:
+    return isinstance(part, dict) and part.get("type") == "input_text" and part.get("text") == ""
 
 
 def _call_id(item: Item) -> str | None:
     call_id = item.get("call_id")
-    if call_id is None and item.get("type") == "local_shell_call":
-        call_id = item.get("id")  # early shell calls have only an id, which their outputs name
     return call_id if isinstance(call_id, str) else None
+
+
+def _own_id(item: Item) -> str | None:
+    """The id of a local_shell_call or of its output: one can name the other by it, where it has no call_id."""
+    found = item.get("id")
+    return found if isinstance(found, str) and item.get("type") in ("local_shell_call", _SHELL_OUTPUT) else None
 
 
 def _pair(items: Sequence[Item]) -> list[Item]:
@@ -82,11 +119,13 @@ def _pair(items: Sequence[Item]) -> list[Item]:
     outputs: set[tuple[str, str]] = set()
     for item in items:
         kind, call_id = item.get("type"), _call_id(item)
-        if call_id is None or not isinstance(kind, str):
-            continue
-        if kind in _OUTPUT_OF:
+        if kind == "local_shell_call":
+            calls |= {("function_call_output", name) for name in (call_id, _own_id(item)) if name is not None}
+        elif kind == _SHELL_OUTPUT:
+            outputs |= {("function_call_output", name) for name in (call_id, _own_id(item)) if name is not None}
+        elif kind in _OUTPUT_OF and call_id is not None:
             calls.add((_OUTPUT_OF[kind], call_id))
-        elif kind in _OUTPUTS:
+        elif kind in _OUTPUTS and call_id is not None:
             outputs.add((kind, call_id))
     paired: list[Item] = []
     for item in items:
@@ -94,21 +133,16 @@ def _pair(items: Sequence[Item]) -> list[Item]:
         if kind in _OUTPUTS and not _belongs(item, calls):
             continue
         paired.append(item)
-        if isinstance(kind, str) and kind in _OUTPUT_OF and call_id is not None:
-            wanted = (_OUTPUT_OF[kind], call_id)
-            if wanted not in outputs:
-                outputs.add(wanted)
-                paired.append(_aborted(*wanted))
+        if kind in _OUTPUT_OF and call_id is not None and (_OUTPUT_OF[kind], call_id) not in outputs:
+            paired.append(_aborted(_OUTPUT_OF[kind], call_id))
     return paired
 
 
 def _belongs(item: Item, calls: set[tuple[str, str]]) -> bool:
     call_id = _call_id(item)
-    if call_id is None:  # a search that the server made itself has an output and no call
-        return item["type"] == "tool_search_output" and item.get("execution") == "server"
-    return (item["type"], call_id) in calls or (
-        item["type"] == "tool_search_output" and item.get("execution") == "server"
-    )
+    if item["type"] == "tool_search_output" and (item.get("execution") == "server" or item.get("call_id") is None):
+        return True  # a search that the server made itself has an output and no call
+    return call_id is not None and (item["type"], call_id) in calls
 
 
 def _aborted(kind: str, call_id: str) -> Item:
@@ -122,21 +156,12 @@ def _refresh(items: Sequence[Item], fresh: Sequence[Item]) -> list[Item]:
     kept: list[Item] = []
     at: int | None = None
     for item in items:
-        if _is_program_message(item):
+        if item.get("role") == "developer" and is_program_message(item):
             at = len(kept) if at is None else at
         else:
             kept.append(item)
     at = 0 if at is None else at
     return [*kept[:at], *fresh, *kept[at:]]
-
-
-def _is_program_message(item: Item) -> bool:
-    if item.get("type") != "message" or item.get("role") != "developer":
-        return False
-    content = item.get("content")
-    parts = content if isinstance(content, list) else [{"text": content}]
-    texts = [part.get("text") for part in parts if isinstance(part, dict)]
-    return any(isinstance(text, str) and text.lstrip().lower().startswith(DEVELOPER_OPENINGS) for text in texts)
 
 
 def _without_images(item: Item) -> Item:

@@ -19,6 +19,7 @@ from rollout.core import codec, lines
 from rollout.core import records as r
 from rollout.core.history import GONE, Entry, agent_item, replacement_entries
 from rollout.core.reconstruct import Segment
+from rollout.core.shapes import is_shown
 from rollout.core.turns import EXPIRED_KINDS, ITEM_KINDS
 from rollout.limits import DEFAULT, Limits
 
@@ -245,7 +246,7 @@ def _entry(data: bytes, envelope: r.Envelope) -> Entry | None:
             return agent_item(data)
         except msgspec.ValidationError:
             return None
-    return data if r.is_visible_item(envelope) else None
+    return data if is_shown(envelope, data) else None
 
 
 def _runs_newest_first(segments: Iterable[Segment], limits: Limits) -> Iterator[list[bytes]]:

@@ -13,13 +13,34 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 
+class TypeAndRole(msgspec.Struct, frozen=True, gc=False):
+    """The keys of an item that tell what it is."""
+
+    type: str | None = None
+    role: str | None = None
+
+
 class Head(msgspec.Struct, frozen=True, gc=False):
-    """The keys of a payload that tell what it is, and the two strings that hold most bytes of a log, for their size."""
+    """The keys of a payload that tell what it is, and those that the common kinds of items need.
+
+    What they hold may be of any type: it is enough for `shapes` to let most items pass at a glance. `output` and
+    `encrypted_content` are the two strings that hold most bytes of a log.
+    """
 
     type: str | None = None
     role: str | None = None
     output: Raw | UnsetType = UNSET
     encrypted_content: Raw | UnsetType = UNSET
+    id: Any = None
+    call_id: Any = None
+    name: Any = None
+    namespace: Any = None
+    arguments: Any = None
+    input: Any = None
+    status: Any = None
+    phase: Any = None
+    content: Raw | UnsetType = UNSET
+    summary: Raw | UnsetType = UNSET
 
 
 class Envelope(msgspec.Struct, frozen=True, gc=False):
@@ -121,11 +142,15 @@ class TokenUsage(msgspec.Struct, frozen=True, gc=False):
 
 
 class Agent(msgspec.Struct, frozen=True, gc=False):
-    """inter_agent_communication."""
+    """inter_agent_communication: without one of the first four it has no effect."""
 
-    author: Raw | UnsetType = UNSET
-    recipient: Raw | UnsetType = UNSET
-    content: Raw | UnsetType = UNSET
+    author: str
+    recipient: str
+    content: str
+    trigger_turn: bool
+    encrypted_content: str | None = None
+    id: str | None = None
+    other_recipients: list[str] = []
 
 
 ENVELOPE_TYPES = frozenset(
@@ -138,6 +163,10 @@ ENVELOPE_TYPES = frozenset(
         "world_state",
         "token_usage_record",
         "inter_agent_communication",
+        "inter_agent_communication_metadata",
+        "dynamic_tools_updated",
+        "realtime_item",
+        "security_risk_score",
     }
 )
 SESSION_ITEM = "session_item"
@@ -156,6 +185,10 @@ ITEM_TYPES = HIDDEN_ITEM_TYPES | {
     "tool_search_output",
     "image_generation_call",
     "compaction",
+    "compaction_summary",
+    "context_compaction",
+    "configuration_update",
+    "additional_tools",
     "agent_message",
 }
 
@@ -166,13 +199,6 @@ def types_of(envelope: Envelope) -> tuple[str, str | None]:
     if payload is UNSET:
         return "response_item", type
     return type, None if payload is None else payload.type
-
-
-def is_visible_item(envelope: Envelope) -> bool:
-    """Whether a record is a response item, bare or not, that the model sees."""
-    type, kind = types_of(envelope)
-    role = envelope.payload.role if isinstance(envelope.payload, Head) else envelope.role
-    return type == "response_item" and kind is not None and is_visible(kind, role)
 
 
 def is_visible(type: str, role: str | None) -> bool:

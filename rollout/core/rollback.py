@@ -63,13 +63,11 @@ class Standing:
 
     def __init__(self, marks: Sequence[Mark]) -> None:
         self.marks = marks
-        self.boundaries: list[tuple[int, Span | None, bool]] = []  # index, turn, whether only announced
+        self.boundaries: list[tuple[int, Span | None]] = []  # index, turn
         self.may_be_prefix = False
         """Something was undone of which an older boundary decides."""
         self.first_boundary: int | None = None
         """Index of the first boundary of the stretch so far, standing or not."""
-        self._first_is_of: Span | None = None  # the announced turn that it only announces
-        self._with_boundary: Span | None = None  # the newest turn that has a user item
         self._reached = 0  # so many marks were put on the stacks
         self._standing: list[int] = []
         self._trimmable: list[int] = []  # contextual messages, and what ends a run of them
@@ -79,10 +77,9 @@ class Standing:
         left: list[Claim] = []
         for i, mark in enumerate(self.marks):
             if mark.kind is Kind.BOUNDARY:
-                self._with_boundary = mark.span
-                self._meet(i, mark.span, announced=False)
-            elif mark.kind is Kind.ANNOUNCED and mark.announces and mark.span is not self._with_boundary:
-                self._meet(i, mark.span, announced=True)
+                self.boundaries.append((i, mark.span))
+                if self.first_boundary is None:
+                    self.first_boundary = i
             elif mark.kind is Kind.ROLLED_BACK and mark.number > 0:
                 left += self._carry_out(Claim(mark, mark.number), i)
         if claims:
@@ -99,17 +96,6 @@ class Standing:
                 self._trimmable.append(i)
         self._reached = end
 
-    def _meet(self, i: int, span: Span | None, *, announced: bool) -> None:
-        top = self.boundaries[-1] if self.boundaries else None
-        if top is not None and top[2] and top[1] is span:
-            if announced:
-                return
-            self.boundaries.pop()  # the turn has a user item after all: it counts there
-        self.boundaries.append((i, span, announced))
-        if self.first_boundary is None or (not announced and span is self._first_is_of is not None):
-            self.first_boundary = i
-            self._first_is_of = span if announced else None
-
     def _carry_out(self, claim: Claim, end: int) -> list[Claim]:
         """Carry out a claim on the marks before `end`; what is left of it for an older stretch."""
         self._reach(end)
@@ -120,7 +106,7 @@ class Standing:
             stand.clear()
             return [Claim(claim.marker, missing)]
         if claim.count > 0:
-            cut, span, _ = stand[-claim.count]
+            cut, span = stand[-claim.count]
             older = stand[-claim.count - 1] if claim.count < len(stand) else None
             is_first = older is None or older[1] is not span
             del stand[-claim.count :]

@@ -14,11 +14,13 @@ from msgspec import UNSET
 from rollout.core import records as r
 from rollout.core.codec import decode_envelope, is_too_deep, is_utf8
 from rollout.core.gather import EVENT, ITEM, SPOKEN, Gatherer
+from rollout.core.shapes import is_whole
 from rollout.core.turns import Kind, Mark
 
 _QUOTE = ord('"')
 _CARE = 8  # not a code: the gatherer looks at the record itself
 _PLAIN = r.ITEM_TYPES - r.HIDDEN_ITEM_TYPES - {"message", "agent_message"}
+"""The types that are neither a boundary nor contextual, whoever says them."""
 _NO_ROLES = frozenset({None, "system"})
 _NO_ITEMS = r.HIDDEN_ITEM_TYPES | {None}
 
@@ -57,9 +59,9 @@ def sift(gather: Gatherer, lines: Sequence[bytes], i: int, end: int, *, stop: in
             if kind == "event_msg":
                 code = _CARE if type in events or type is None else EVENT
             elif kind == "response_item" and type in _PLAIN:
-                code = ITEM
+                code = ITEM if is_whole(payload, data) else _CARE
             elif kind == "response_item" and type == "message" and payload.role == "assistant":
-                code = SPOKEN
+                code = SPOKEN if is_whole(payload, data) else _CARE
             else:
                 code = _CARE
         begin = end - len(data) - 1
@@ -125,6 +127,8 @@ def skim(gather: Gatherer, lines: Sequence[bytes], i: int, end: int, items: list
             break
         if kind == "response_item":
             if head.role not in _NO_ROLES if head.type == "message" else head.type not in _NO_ITEMS:
+                if not is_whole(head, data):
+                    break
                 items.append(data)
         elif kind not in quiet:
             break

@@ -18,8 +18,9 @@ from rollout.core import codec, lines
 from rollout.core import records as r
 from rollout.core.explain import Stay, Verdicts
 from rollout.core.gather import SPOKEN, unpack
-from rollout.core.history import agent_item
+from rollout.core.history import agent_item, is_instruction
 from rollout.core.reconstruct import Segment
+from rollout.core.shapes import is_shown
 from rollout.core.turns import Mark, Span
 from rollout.limits import DEFAULT, Limits
 
@@ -127,10 +128,10 @@ def read_step(place: Place, line: bytes, limits: Limits = DEFAULT) -> Step:
     """The step of a line; of one that holds several records, the last that is a record."""
     envelope = codec.decode_plain(line, limits.depth)
     if envelope is not None:
-        kind, name = _kind_of(envelope)
+        kind, name = _kind_of(envelope, line)
         return Step(place, kind, name, place.offset, is_marker=kind in MARKERS, data=line)
     pieces = list(codec.split(line, limits.depth))
-    good = [(piece, *_kind_of(piece.envelope)) for piece in pieces if piece.envelope is not None]
+    good = [(piece, *_kind_of(piece.envelope, piece.data)) for piece in pieces if piece.envelope is not None]
     if good:
         (piece, kind, name), is_marker = good[-1], any(kind in MARKERS for _, kind, _ in good)
         return Step(place, kind, name, place.offset + piece.offset, is_marker=is_marker, data=piece.data)
@@ -141,13 +142,15 @@ def read_step(place: Place, line: bytes, limits: Limits = DEFAULT) -> Step:
     return Step(place, DAMAGED, "damaged", place.offset + piece.offset, reason=piece.reason)
 
 
-def _kind_of(envelope: r.Envelope) -> tuple[str, str]:
+def _kind_of(envelope: r.Envelope, data: bytes) -> tuple[str, str]:
     """Kind and name."""
     type, name = r.types_of(envelope)
     if name is not None and type == "event_msg":
         return _EVENTS.get(name, OTHER), name
     if name is not None and type == "response_item":
-        return ITEM if r.is_visible_item(envelope) else OTHER, name
+        return ITEM if is_shown(envelope, data) else OTHER, name
+    if type == "inter_agent_communication" and not is_instruction(data):
+        return OTHER, type
     return _TYPES.get(type, OTHER), type
 
 

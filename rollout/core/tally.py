@@ -125,7 +125,7 @@ def tell_items(line: bytes) -> bytes:
 
 def is_message(item: Raw) -> bool:
     """Whether an item is what a user or the assistant says, and no program wrote it (S5)."""
-    head = msgspec.json.decode(item, type=r.Head)
+    head = msgspec.json.decode(item, type=r.TypeAndRole)
     if head.type != "message" or head.role not in ("user", "assistant"):
         return False
     texts = texts_of(item)

@@ -41,7 +41,7 @@ _UNSEEN = (  # spaces, and what has no width: joiners, marks of direction, varia
 _BRACKETED_LINE = re.compile(rf"(?:^|(?<=[\u2028\u2029]))(?={_UNSEEN}[\[\uff3b])", re.MULTILINE)
 _DROPPED = {code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"}
 
-_head = msgspec.json.Decoder(r.Head)
+_head = msgspec.json.Decoder(r.TypeAndRole)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

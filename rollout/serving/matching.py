@@ -13,8 +13,9 @@ import json
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from rollout.core.context import is_contextual
+from rollout.core.context import is_program_message
 from rollout.core.history import Item
+from rollout.core.media import shown_part
 from rollout.core.prompt import PROGRAM_KEYS, unwrap_item
 from rollout.core.records import is_visible
 from rollout.core.truncation import Truncation, cut_text
@@ -102,7 +103,7 @@ def may_ignore(item: Item | None) -> Ignored | None:
     """What would have to be ignored for this item to be different."""
     if item is None:
         return None
-    if _is_context(item):
+    if is_program_message(item):
         return Ignored.CONTEXT
     if item.get("type") == "reasoning":
         return Ignored.REASONING
@@ -127,8 +128,10 @@ def _normalize(item: Item) -> Item:
     content = item.get("content")
     if item.get("type") == "message":
         parts = [{"text": content}] if isinstance(content, str) else content or []
-        item["content"] = [_plain(part) for part in parts]
+        item["content"] = [_plain(shown_part(part)) for part in parts]
     output = item.get("output")
+    if isinstance(output, list):
+        output = item["output"] = [shown_part(part) for part in output]
     if isinstance(output, list) and len(output) == 1 and isinstance(output[0], dict) and "text" in output[0]:
         item["output"] = output[0]["text"]
     return item
@@ -148,11 +151,6 @@ def _plain(part: Any) -> Any:
 def _parts(item: Item) -> list[dict[str, Any]]:
     content = item.get("content")
     return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
-
-
-def _is_context(item: Item) -> bool:
-    texts = [part["text"] for part in _parts(item) if isinstance(part.get("text"), str)]
-    return item.get("type") == "message" and is_contextual(str(item.get("role")), texts)
 
 
 def _fair(old: Item, new: Item, truncation: Truncation | None) -> tuple[Item, Item]:

@@ -128,7 +128,7 @@ def test_reconstruct_json_lists_damage_by_line_offset_and_reason(broken: Path) -
 
 
 def test_history_json_splices_the_recorded_bytes_of_each_item(tmp_path: Path) -> None:
-    odd = b'{"type":"message","role":"user","n":%d,"f":1.10e5,  "content":"x"}' % LONG
+    odd = b'{"type":"message","role":"user","n":%d,"f":1.10e5,  "content":[]}' % LONG
     recorded = line("response_item", 0).replace(b'"payload":0', b'"payload":' + odd)
     path = write(tmp_path, log(session_meta(), recorded))
     assert odd.decode() in run("history", path, "--json").out
@@ -176,33 +176,42 @@ def test_history_prompt_gives_a_call_without_output_its_output(tmp_path: Path) -
     assert [each["type"] for each in run("history", path, "--prompt", "--json").json][-1] == "function_call_output"
 
 
+def text_part(text: str) -> dict[str, str]:
+    return {"type": "input_text", "text": text}
+
+
 @pytest.mark.parametrize(
     ("recorded", "shown"),
     [
         ({"type": "reasoning", "summary": [{"type": "summary_text", "text": "hm"}]}, "reasoning  hm"),
         ({"type": "reasoning", "summary": [], "encrypted_content": "gAAA"}, "reasoning  (encrypted)"),
-        ({"type": "local_shell_call", "action": {"type": "exec", "command": ["ls", "-l"]}}, "call       shell(ls -l)"),
+        (
+            {"type": "local_shell_call", "status": "completed", "action": {"type": "exec", "command": ["ls", "-l"]}},
+            "call       shell(ls -l)",
+        ),
         ({"type": "web_search_call", "action": {"type": "search", "query": "why"}}, "call       web_search(why)"),
         (
-            {"type": "custom_tool_call", "name": "apply_patch", "input": "*** Begin"},
+            {"type": "custom_tool_call", "call_id": "c", "name": "apply_patch", "input": "*** Begin"},
             "call       apply_patch(*** Begin)",
         ),
         (
             {"type": "function_call_output", "output": [{"type": "input_image", "image_url": "data:"}]},
             "output     [input_image]",
         ),
-        ({"type": "function_call_output", "output": {"content": "inner"}}, "output     inner"),
+        ({"type": "tool_search_output", "status": "s", "execution": "e", "tools": ["inner"]}, "output     inner"),
         (
-            {"type": "agent_message", "author": "/root", "recipient": "/a", "content": "go"},
+            {"type": "agent_message", "author": "/root", "recipient": "/a", "content": [text_part("go")]},
             "agent      /root to /a: go",
         ),
         ({"type": "new_kind", "x": LONG}, f'new_kind   {{"type":"new_kind","x":{LONG}}}'),
-        ({"type": "message", "role": "user", "content": 7}, "user       7"),
         (
-            {"type": "message", "role": "user", "content": [1, None, {"type": "input_image"}]},
+            {"type": "message", "role": "user", "content": [text_part("1"), {"type": "input_image", "file_id": "f"}]},
             "user       1 [input_image]",
         ),
-        ({"type": "function_call", "name": ["x"], "arguments": {"a": 1}}, 'call       (no name)({"a":1})'),
+        (
+            {"type": "tool_search_call", "name": ["x"], "execution": "e", "arguments": {"a": 1}},
+            'call       (no name)({"a":1})',
+        ),
         ({"type": "web_search_call"}, "call       web_search()"),
         ({"type": "compaction", "encrypted_content": "gAAA"}, "compaction (encrypted summary)"),
     ],

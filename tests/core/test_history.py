@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
 import pytest
 from msgspec import Raw
 
 import rollout
 from rollout.core.folding import Folded
-from rollout.core.history import Entry, History, agent_item, open_compaction, replacement_entries
+from rollout.core.history import Entry, History, open_compaction, replacement_entries
 from tests import builders as b
 
 NO_SUMMARY = "(no summary available)"
@@ -23,6 +22,13 @@ def history_of(*lines: bytes) -> list[dict[str, Any]]:
 
 def texts_of(*lines: bytes) -> list[list[str]]:
     return [[part["text"] for part in item["content"]] for item in history_of(*lines)]
+
+
+IMAGE = {"type": "input_image", "image_url": b.PICTURE}
+
+
+def said(text: str) -> dict[str, str]:
+    return {"type": "input_text", "text": text}
 
 
 def content(value: object) -> bytes:
@@ -100,9 +106,10 @@ def test_hidden_items_are_in_no_history(item: dict[str, object]) -> None:
 @pytest.mark.parametrize(
     "item",
     [
-        {"type": "message", "role": "critic"},
+        {"type": "message", "role": "critic", "content": []},
         {"type": "not_known_yet", "role": "user", "keys": {"not": ["known"]}},
-        {"type": "reasoning", "encrypted_content": "e"},
+        {"type": "message", "role": "user", "content": [{"type": "not_known_yet", "text": 7}]},
+        {"type": "reasoning", "summary": [], "encrypted_content": "e"},
         {"type": "compaction", "encrypted_content": "e"},
     ],
 )
@@ -113,11 +120,35 @@ def test_every_other_item_stays_whatever_its_type_and_keys(item: dict[str, objec
 
 
 def test_an_instruction_from_another_agent_is_shown_as_an_agent_message() -> None:
-    shown = {"type": "agent_message", "author": "a", "recipient": None}
+    shown = {"type": "agent_message", "author": "/root", "recipient": "/root/b"}
     part = {"type": "input_text", "text": "do"}
-    assert history_of(b.inter_agent("do", recipient=None, author="a")) == [{**shown, "content": [part]}]
-    assert history_of(b.inter_agent("do")) == [{"type": "agent_message", "content": [part]}]
-    assert msgspec.json.decode(agent_item(b.line("x", {"content": 7})))["content"] == [{**part, "text": ""}]
+    assert history_of(b.inter_agent("do", recipient="/root/b", id="i", other_recipients=["/root/c"])) == [
+        {**shown, "content": [part]}
+    ]
+    assert history_of(b.inter_agent("do", recipient="/root/b", trigger_turn=False)) == [{**shown, "content": [part]}]
+
+
+@pytest.mark.parametrize(("triggers", "kind"), [(True, "NEW_TASK"), (False, "MESSAGE")])
+def test_an_encrypted_instruction_says_whose_it_is_in_the_clear(triggers: bool, kind: str) -> None:
+    head = f"Message Type: {kind}\nTask name: /root/b\nSender: /root/a\nPayload:\n"
+    names = {"author": "/root/a", "recipient": "/root/b"}
+    content = [
+        {"type": "input_text", "text": head},
+        {"type": "encrypted_content", "encrypted_content": "gAAA"},
+    ]
+    line = b.inter_agent("", **names, trigger_turn=triggers, encrypted_content="gAAA")
+    assert history_of(line) == [{"type": "agent_message", **names, "content": content}]
+
+
+@pytest.mark.parametrize("key", ["author", "recipient", "content", "trigger_turn"])
+@pytest.mark.parametrize("without", [{}, {"encrypted_content": "gAAA"}])
+def test_an_instruction_that_lacks_a_key_has_no_effect_and_is_reported(key: str, without: dict[str, str]) -> None:
+    whole = {"author": "/root", "recipient": "/root/a", "content": "do", "trigger_turn": True, **without}
+    for bad in ({k: v for k, v in whole.items() if k != key}, {**whole, key: None}, {**whole, key: 7}):
+        data = b.log(b.user("q"), b.line("inter_agent_communication", bad), b.assistant("a"), b.rolled_back(1))
+        assert list(rollout.reconstruct(data).history) == []
+        assert [(note.line, note.kind) for note in rollout.verify(data).notes] == [(2, "malformed")]
+        assert [line.status for line in rollout.explain(data)][1] == "damaged"
 
 
 # Compactions
@@ -184,14 +215,56 @@ def test_an_old_compaction_keeps_the_users_texts_of_a_replacement_history_and_of
 @pytest.mark.parametrize(
     ("value", "parts"),
     [
-        ("plain", ["plain"]),
         ([], []),
-        ([{"type": "input_image", "image_url": "u"}], [""]),
-        ([7, {"text": "a"}, {"text": None}, {"text": "b"}], ["a", "b"]),
+        ([IMAGE], [""]),
+        ([said("a"), IMAGE, said("b"), {"type": "not_known_yet"}], ["a", "b"]),
+        ([said("<image>"), IMAGE, said("</image>"), said("look")], ["look"]),
+        ([said("<image name=[Image #1]>"), IMAGE, said("</image>"), said("look")], ["look"]),
+        ([said('<image name=[Image #1] path="/a.png">'), IMAGE, said("</image>")], [""]),
+        ([said("<image>")], ["<image>"]),  # what a person typed
+        ([said("<image>look"), said(" <image>"), said("<IMAGE>")], ["<image>look", " <image>", "<IMAGE>"]),
     ],
 )
 def test_content_of_any_shape_is_kept_as_its_texts(value: object, parts: list[str]) -> None:
     assert texts_of(content(value), b.legacy_compacted("S")) == [parts, ["S"]]
+
+
+SUMMARY = (
+    "Another language model started to solve this problem and produced a summary of its thinking process. You also have"
+    " access to the state of the tools that were used by that language model."
+)
+
+
+@pytest.mark.parametrize(
+    "left_out",
+    [
+        b.contextual(),
+        b.contextual("goal_context"),
+        b.user("Warning: apply_patch was requested via shell. Use the apply_patch tool instead of exec_command."),
+        b.user(SUMMARY + "\nwe fixed it"),
+        b.user(SUMMARY, "we fixed it"),
+        b.agent_message("do"),
+        b.inter_agent("do"),
+        b.developer("be brief"),
+        b.assistant("a"),
+    ],
+)
+def test_an_old_compaction_leaves_out_what_no_person_wrote(left_out: bytes) -> None:
+    assert texts_of(b.user("q1"), left_out, b.user("q2"), b.legacy_compacted("S")) == [["q1"], ["q2"], ["S"]]
+
+
+def test_an_old_compaction_leaves_out_the_summary_of_the_one_before() -> None:
+    assert texts_of(b.user("q1"), b.legacy_compacted(SUMMARY), b.user("q2"), b.legacy_compacted("")) == [
+        ["q1"],
+        ["q2"],
+        ["(no summary available)"],
+    ]
+
+
+def test_what_an_old_compaction_leaves_out_costs_nothing_of_its_budget() -> None:
+    long = "x" * 79_996
+    image = b.line("response_item", {**b.user_item(), "content": [said("<image>"), IMAGE, said("yyyy")]})
+    assert texts_of(b.user(long), b.user(SUMMARY * 500), image, b.legacy_compacted("S")) == [[long], ["yyyy"], ["S"]]
 
 
 # The budget of an old compaction: 20,000 tokens of 4 bytes, newest first

@@ -38,4 +38,5 @@ def ran(total_tokens: int, requests: int = 1) -> Any:
 
 
 def texts_of(items: list[Any]) -> list[str]:
-    return [item["content"] for item in items]
+    """Of messages in the SDK's short form, and of those that a compaction put there."""
+    return [said if isinstance(said := item["content"], str) else said[0]["text"] for item in items]

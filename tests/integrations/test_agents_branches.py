@@ -15,6 +15,7 @@ from rollout.integrations.agents import branches as branches_module
 from rollout.integrations.agents.cuts import BranchError
 from rollout.integrations.agents.usage import add_up
 from rollout.store import Store
+from tests.builders import text_item
 from tests.integrations.agent_sessions import file_of, run, say, says
 from tests.integrations.branching import in_memory, opened, ran, talk, texts_of
 
@@ -42,7 +43,7 @@ def test_a_branch_goes_on_from_its_source_by_reference_and_neither_sees_what_the
         state = rollout.reconstruct(rows["behind"]["path"])
         assert state.session is not None
         assert state.session["history_base"]["thread_id"] == rows[MAIN]["thread_id"]
-        assert [item["content"] for item in state.history] == ["a", "a!", "b", "b!"]
+        assert [item["content"][0]["text"] for item in state.history] == ["a", "a!", "b", "b!"]
         session.close()
         assert RolloutSession("s", tmp_path).current_branch_id == "behind"
 
@@ -95,7 +96,7 @@ def test_turns_that_a_compaction_put_there_or_a_rollback_left_can_be_branched_fr
         assert texts_of(await session.get_items()) == ["a", "a!"]
         await session.switch_to_branch(MAIN)
         with Store(tmp_path).open(file_of(tmp_path)) as log:
-            log.compact([{"type": "message", **item} for item in talk("e", "f")])
+            log.compact([text_item(item["role"], item["content"]) for item in talk("e", "f")])
         await session.add_items(talk("g"))
         await session.create_branch_from_turn(2, "compacted")
         assert texts_of(await session.get_items()) == ["e", "e!"]

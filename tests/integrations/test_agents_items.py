@@ -75,8 +75,10 @@ def test_every_item_is_shown_by_whoever_reads_the_log(item: Any) -> None:
     (shown,) = rollout.reconstruct(line_of(item)).history
     assert isinstance(shown["type"], str)
     assert rollout.verify(line_of(item)).damaged_lines == 0
-    if isinstance(item, dict) and item.get("role") == "user" and "type" not in item and "content" in item:
-        assert shown == {"type": "message", **item}
+    is_message = isinstance(item, dict) and item.get("role") == "user" and item.get("type", "message") == "message"
+    if is_message and isinstance(item["content"], str):
+        content = [{"type": "input_text", "text": item["content"]}]
+        assert shown == {"type": "message", **item, "content": content}
     elif shown["type"] == "session_item" and shown != item:
         assert spelled([shown["item"]]) == spelled([item])
     else:
@@ -129,7 +131,7 @@ def test_what_is_no_json_is_refused_before_anything_is_made(tmp_path: Path, valu
 def test_an_item_may_be_nested_to_the_limit_of_a_line() -> None:
     bare = nested(DEFAULT.depth - 2)  # in an item that wraps it, in the envelope
     assert item_of(line_of(bare)) == bare
-    shown = {"type": "reasoning", "deep": nested(DEFAULT.depth - 2)}
+    shown = {"type": "reasoning", "summary": [], "deep": nested(DEFAULT.depth - 2)}
     assert item_of(line_of(shown)) == shown
     with pytest.raises(RecordError, match="nested deeper"):
         line_of(nested(DEFAULT.depth - 1))

@@ -323,7 +323,7 @@ def test_the_session_is_a_rollout_that_everything_else_reads(tmp_path: Path) -> 
     assert (row.name, row.session_ids) == ("my-session", ("my-session",))
     path = store.resolve("my-session")
     state = rollout.reconstruct(path)
-    assert [item["content"] for item in state.history] == ["a", "b", "c"]
+    assert [item["content"][0]["text"] for item in state.history] == ["a", "b", "c"]
     assert all(item["type"] == "message" for item in state.history)
     assert rollout.verify(path).damaged_lines == 0
     assert [turn.status for turn in rollout.turns(path)] == ["completed"] * 3

@@ -1,10 +1,11 @@
 """Items of any shape as lines of a log, and back: what goes in comes out equal.
 
-An item that the model API would take is written as it is. A message without a `type` (the SDK's short form) gets one,
-so that a reader of the log sees a message. What no reader would show (S3: system messages, hidden types, values that
-are no items at all) is put into an item of type `session_item`. Behind the payload the line then says what was done
-to it (`"item":"typeless"` or `"item":"wrapped"`); other readers pass over that key. Only a lone surrogate comes back as
-another character: U+FFFD, as no file can hold it.
+An item that the model API would take is written as it is. A message in one of the SDK's short forms gets what it lacks,
+so that a reader of the log sees a message: a `type`, and parts where its content is a text. What no reader would show
+(S3: system messages, hidden types; items without what their type needs; values that are no items at all) is put into an
+item of type `session_item`. Behind the payload the line then says what was done to it (`"item":"typeless"`, `"text"`,
+`"typeless text"` or `"wrapped"`); other readers pass over that key. Only a lone
+surrogate comes back as another character: U+FFFD, as no file can hold it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from rollout import encoding
-from rollout.core import codec
+from rollout.core import codec, shapes
 from rollout.core import records as r
 from rollout.core.history import AgentLine, Entry, raw_item
 from rollout.errors import RecordError
@@ -24,6 +25,8 @@ from rollout.limits import DEFAULT
 
 _SHOWN_ROLES = frozenset({"user", "assistant", "developer"})
 _TYPELESS, _WRAPPED = b',"item":"typeless"', b',"item":"wrapped"'
+_TEXT, _TYPELESS_TEXT = b',"item":"text"', b',"item":"typeless text"'
+_TEXT_FORMS, _TYPELESS_FORMS = frozenset({"text", "typeless text"}), frozenset({"typeless", "typeless text"})
 _BRACE = ord("{")
 
 
@@ -58,9 +61,23 @@ def _payload_of(item: object) -> tuple[bytes, bytes]:
         return _wrap(payload, None), _WRAPPED
     kind, role = item.get("type"), item.get("role")
     if type(kind) is str and (role is None or type(role) is str) and r.is_visible(kind, role):
-        return payload, b""
-    if kind is None and "type" not in item and type(role) is str and role in _SHOWN_ROLES and "content" in item:
-        return b'{"type":"message",' + payload[1:], _TYPELESS
+        if shapes.fault(kind, payload) is None:
+            return payload, b""
+        is_typeless = False
+    else:
+        is_typeless = "type" not in item and "content" in item
+    # The SDK's short forms: a message without a type, or with a text as its content.
+    if (is_typeless or kind == "message") and type(role) is str and role in _SHOWN_ROLES:
+        made, how = payload, b""
+        if type(item.get("content")) is str:
+            part = {"type": "output_text" if role == "assistant" else "input_text", "text": item["content"]}
+            made = encoding.encode_value({**item, "content": [part]})
+            how = _TEXT
+        if is_typeless:
+            made = b'{"type":"message",' + made[1:]
+            how = _TYPELESS_TEXT if how else _TYPELESS
+        if how and shapes.fault("message", made) is None:
+            return made, how
     return _wrap(payload, role), _WRAPPED
 
 
@@ -80,12 +97,11 @@ def plain_items_of(lines: list[bytes]) -> list[Any] | None:
     if len(found) != len(lines):  # each has a value or more, as it begins with a brace
         return None
     items = []
-    for line in found:
+    for line, data in zip(found, lines, strict=True):
         payload, how = line.payload, line.item
         if line.type != "response_item" or type(payload) is not dict:
             return None
-        kind, role = payload.get("type"), payload.get("role")
-        if type(kind) is not str or not (type(role) is str or role is None) or not r.is_visible(kind, role):
+        if not shapes.is_shown(codec.decode_envelope(data), data):
             return None
         items.append(payload if how is None else _undone(payload, how))
     deepest = block.count(b"{") + block.count(b"[") - 2 * (len(lines) - 1)  # each has two or more, as it has a payload
@@ -111,11 +127,17 @@ def item_of(entry: Entry) -> Any:
 def _undone(payload: Any, how: str) -> Any:
     """The item of a payload that `lines_of` has made of it."""
     if isinstance(payload, dict):
-        if how == "typeless":
+        if how in _TEXT_FORMS and _is_one_text(payload.get("content")):
+            payload["content"] = payload["content"][0]["text"]
+        if how in _TYPELESS_FORMS:
             payload.pop("type", None)
         elif how == "wrapped" and "item" in payload:
             return payload["item"]
     return payload
+
+
+def _is_one_text(content: object) -> bool:
+    return isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict) and "text" in content[0]
 
 
 class _How(msgspec.Struct, frozen=True):

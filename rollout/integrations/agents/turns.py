@@ -23,6 +23,7 @@ from rollout.core import records as r
 from rollout.core.history import GONE, AgentLine, Entry, agent_item, raw_item, replacement_entries
 from rollout.core.recent import was_item
 from rollout.core.reconstruct import Reconstruction, Segment
+from rollout.core.shapes import is_shown
 from rollout.integrations.agents.opaque import item_of
 from rollout.limits import DEFAULT, Limits
 from rollout.storage.ending import records_in
@@ -306,7 +307,7 @@ def changes(segments: Iterable[Segment], limits: Limits = DEFAULT) -> Iterator[C
 def _change(data: bytes, envelope: r.Envelope, place: Place | None) -> Change | None:
     kind, head = envelope.type, envelope.payload
     try:
-        if r.is_visible_item(envelope):
+        if is_shown(envelope, data):
             return Added(data, place)
         if kind == "event_msg":
             return _event(data, head.type if isinstance(head, r.Head) else None, place)
