@@ -118,10 +118,15 @@ def encode_item(item: AnyItem) -> tuple[bytes, str, str | None]:
     else:
         payload = encode_mended(item)[0]
     found = _shaped("response_item", payload)
+    _check_shape(found, payload)
+    return payload, found.type, found.role
+
+
+def _check_shape(found: _Item, payload: bytes) -> None:
+    """Raises RecordError for an item that would have no effect, as it lacks what its type needs."""
     why = shapes.fault(found.type, payload) if r.is_visible(found.type, found.role) else None
     if why is not None:
-        raise RecordError(f"not a {found.type} that a model could be sent: {why}", remedy="give it what it needs")
-    return payload, found.type, found.role
+        raise RecordError(f"no {found.type} that a model could be sent: {why}", remedy="give it what it needs")
 
 
 def encode_items(items: Iterable[AnyItem]) -> list[Raw]:
@@ -144,6 +149,8 @@ def record(type: str, payload: object) -> Part:
     part = Part(type, encode(payload))
     if type in _SHAPES:
         found = _shaped(type, part.payload)
+        if type == "response_item":
+            _check_shape(found, part.payload)
         remedy = _EVENTS_WRITTEN_ELSEWHERE.get(found.type) if type == "event_msg" else None
         if remedy is not None:
             raise RecordError(f"{found.type!r} is not to be written like this", remedy=remedy)

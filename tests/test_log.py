@@ -165,6 +165,7 @@ def test_what_is_no_item_is_refused_before_a_byte_is_written(store: Store, item:
             turn.append,
             lambda bad: turn.append_all([user_item("r"), bad]),
             lambda bad: turn.compact([bad]),
+            lambda bad: log.record("response_item", bad),
         ):
             with pytest.raises(RecordError):
                 refused(item)

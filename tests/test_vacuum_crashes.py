@@ -26,7 +26,7 @@ def meta(thread: str, **keys: str) -> bytes:
 
 
 ITEM, COUNT = (
-    b'{"timestamp":"t","type":"response_item","payload":{"type":"reasoning"}}',
+    b'{"timestamp":"t","type":"response_item","payload":{"type":"reasoning","summary":[]}}',
     b'{"timestamp":"t","type":"event_msg","payload":{"type":"token_count"}}',
 )
 SOURCE_TEXT = log(meta(THREAD), ITEM)

@@ -39,6 +39,12 @@ contextual_items = st.sampled_from(
 )
 
 
+def agent_message(text: str) -> dict[str, Any]:
+    """An instruction from another agent."""
+    content = [{"type": "input_text", "text": text}]
+    return {"type": "agent_message", "author": "/root", "recipient": "/root/a", "content": content}
+
+
 def items_of(texts: st.SearchStrategy[str]) -> st.SearchStrategy[dict[str, Any]]:
     """Items that models see, of many types."""
     return st.one_of(
@@ -47,7 +53,7 @@ def items_of(texts: st.SearchStrategy[str]) -> st.SearchStrategy[dict[str, Any]]
         st.builds(lambda text: {"type": "function_call", "name": "f", "arguments": text, "call_id": "c"}, texts),
         st.builds(lambda text: {"type": "function_call_output", "call_id": "c", "output": text}, texts),
         st.builds(lambda n: {"type": "brand_new", "n": n, "deep": [{"x": None}]}, st.integers()),
-        st.builds(lambda text: {"type": "agent_message", "content": [{"type": "input_text", "text": text}]}, texts),
+        texts.map(agent_message),
         contextual_items,
     )
 
