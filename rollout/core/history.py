@@ -100,7 +100,7 @@ class History(Sequence[Item]):
         It begins as such summaries do, or it is the message of a compaction that made this history.
         """
         item = raw_item(self._entries[index])
-        head = msgspec.json.decode(item, type=r.Head)
+        head = msgspec.json.decode(item, type=r.TypeAndRole)
         return head.type == "message" and head.role == "user" and _are_summary(texts_of(item) or [], self.summaries)
 
     def raw(self, index: int) -> bytes:

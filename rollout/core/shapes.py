@@ -246,27 +246,20 @@ def _plain_reasoning(head: r.Head) -> bool:
 
 
 def _plain_call(head: r.Head) -> bool:
-    return (
-        type(head.call_id) is type(head.name) is type(head.arguments) is str
-        and (head.namespace is None or type(head.namespace) is str)
-    )  # fmt: skip
+    return type(head.call_id) is type(head.name) is type(head.arguments) is str and (
+        head.namespace is None or type(head.namespace) is str
+    )
 
 
 def _plain_custom_call(head: r.Head) -> bool:
-    return (
-        type(head.call_id) is type(head.name) is type(head.input) is str
-        and (head.status is None or type(head.status) is str)
-    )  # fmt: skip
+    return type(head.call_id) is type(head.name) is type(head.input) is str and (
+        head.status is None or type(head.status) is str
+    )
 
 
 def _plain_output(head: r.Head) -> bool:
     output = head.output
-    return (
-        type(head.call_id) is str
-        and head.name is None
-        and output is not UNSET
-        and memoryview(output)[0] == _QUOTE
-    )  # fmt: skip
+    return type(head.call_id) is str and head.name is None and output is not UNSET and memoryview(output)[0] == _QUOTE
 
 
 _PLAIN: Mapping[str | None, Callable[[r.Head], bool]] = {
