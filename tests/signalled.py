@@ -43,7 +43,8 @@ class Signalled:
         self.armed, self.name = False, ""
         self.is_over = False
         signal.signal(signal.SIGINT, self._on_signal)
-        threading.Thread(target=self._send, daemon=True).start()
+        self._sender = threading.Thread(target=self._send, daemon=True)
+        self._sender.start()
 
     def _on_signal(self, number: int, frame: object) -> None:
         if self.armed:
@@ -84,6 +85,7 @@ class Signalled:
 
     def tell(self, **more: Any) -> None:
         self.is_over = True
+        self._sender.join()
         said = {"told": self.told, "asked": self.asked, "raised": self.raised, "others": self.others, **more}
         print(json.dumps(said))  # noqa: T201  # what the parent reads
 
