@@ -214,6 +214,8 @@ class MemoryFileSystem:
         node = self._files.get(_name(path))
         if node is None and _name(path) in self._dirs:
             return Status(0, 0, (0, 0))
+        if node is not None and os.fspath(path).endswith(f"{os.sep}."):
+            raise _error(NotADirectoryError, errno.ENOTDIR, _name(path))
         if node is None:
             raise _error(FileNotFoundError, errno.ENOENT, _name(path))
         return Status(len(node.data), node.mtime_ns, (0, node.number))

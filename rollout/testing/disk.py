@@ -207,6 +207,8 @@ class SimulatedDisk:
             if name not in self._dirs[node]:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
             node = self._dirs[node][name]
+        if node not in self._dirs and os.fspath(path).endswith("/."):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.fspath(path))
         return node
 
     def _find_dir(self, path: AnyPath) -> int:
