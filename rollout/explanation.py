@@ -40,9 +40,14 @@ class Explained(msgspec.Struct, frozen=True, gc=False):
 
 
 class Explanation:
-    """The lines of a whole lineage, oldest first; iterate as often as you like."""
+    """The lines of a whole lineage, oldest first; iterate as often as you like.
 
-    def __init__(self, origin: Origin, progress: Callable[[int, int], None] | None = None) -> None:
+    `whole`: else of the bases no more than it takes to know what became of the file's own lines.
+    """
+
+    def __init__(
+        self, origin: Origin, progress: Callable[[int, int], None] | None = None, *, whole: bool = True
+    ) -> None:
         self._origin, self._verdicts, self._names = origin, explain.Verdicts(), Names()
         with origin.opened() as lineage:
             answer = Reconstruction(
@@ -51,6 +56,7 @@ class Explanation:
                 gatherer=explain.NamingGatherer(self._names, origin.limits),
                 observer=self._verdicts,
                 progress=progress,
+                is_floor=lambda floor: not whole and floor.segment > 0,
             ).run()
             self._segments = [(segment.thread, segment.path) for segment in lineage.segments]
             self._hidden = [] if origin.size is not None else _hidden_lines(lineage)

@@ -53,7 +53,7 @@ class Limits:
 DEFAULT = Limits()
 USUAL_EXPANSION = 25
 """Sealed sessions of ordinary lines unpack to 4 to 25 times their size; those of long repeated ones to 100 times."""
-LISTED = dataclasses.replace(DEFAULT, spare_text_bytes=1024 * MIB, spare_lines=1_000_000, spare_odd_lines=20_000)
+LISTED = dataclasses.replace(DEFAULT, spare_text_bytes=1024 * MIB, spare_lines=1_000_000, spare_odd_lines=10_000)
 """What one file may cost a list: about two seconds, and beyond that what its size on the disk pays for.
 
 A line costs about a microsecond, and so does a KiB of it. The shortest sessions that programs have written have 135

@@ -15,23 +15,27 @@ from tests import homes
 Shape = Callable[[int], bytes]
 
 
-def turn(k: int, *middle: bytes) -> list[bytes]:
-    """The k-th turn, whole: it gives the context the first time."""
+def whole_turn(k: int) -> list[bytes]:
+    """The k-th turn, with all that programs write in one: it gives the context the first time."""
     id = f"t{k}"
-    first = [b.contextual()] if k == 0 else []
     return [
         b.started(id),
-        *first,
+        *([b.contextual()] if k == 0 else []),
         b.context(id),
         b.user(f"question {k}"),
         b.user_message(f"question {k}"),
         b.call(f"c{k}"),
         b.output(f"c{k}"),
-        *middle,
         b.assistant(f"answer {k}"),
         b.token_count(100 * (k + 1)),
         b.completed(id),
     ]
+
+
+def turn(k: int) -> list[bytes]:
+    """The k-th turn, as short as one can be: what one step too many costs for each shows the sooner."""
+    first = [b.contextual(), b.context(f"t{k}")] if k == 0 else []
+    return [b.started(f"t{k}"), *first, b.user(f"question {k}"), b.completed(f"t{k}")]
 
 
 def _log(lines: Iterator[bytes]) -> bytes:
@@ -39,11 +43,11 @@ def _log(lines: Iterator[bytes]) -> bytes:
 
 
 def turns(n: int) -> bytes:
-    return _log(line for k in range(n) for line in turn(k))
+    return _log(line for k in range(n) for line in whole_turn(k))
 
 
 def small_turns(n: int) -> bytes:
-    return _log(line for k in range(n) for line in (b.started(f"t{k}"), b.user("q"), b.completed(f"t{k}")))
+    return _log(line for k in range(n) for line in turn(k))
 
 
 def turn_and_rollback(n: int) -> bytes:
@@ -157,7 +161,7 @@ def world_patches(n: int) -> bytes:
     def lines() -> Iterator[bytes]:
         yield b.world_state({"a": 1})
         for k in range(n):
-            yield from turn(k)[:4]
+            yield from turn(k)
             yield b.world_state({f"k{k % 7}": k}, full=False)
 
     return _log(lines())

@@ -69,7 +69,7 @@ def test_labels_and_spent_tokens_of_a_chain_are_those_up_to_where_each_fork_begi
 
     base: dict[str, object] = {}
     for k in range(4):
-        lines = [homes.meta_of(k, **base), *shapes.turn(k), labelled(k)]
+        lines = [homes.meta_of(k, **base), *shapes.whole_turn(k), labelled(k)]
         end = len(b.log(*lines))
         homes.put_data(homes.path_of(tmp_path, k), b.log(*lines, labelled(90 + k)))
         base = {"history_base": {"thread_id": homes.thread_id(k), "end_byte_offset": end}}

@@ -22,8 +22,10 @@ from rollout.errors import NotFound
 from rollout.limits import KIB, TURN_TEXT_CHARACTERS, Limits
 from rollout.storage.source import Lineage
 
-_STEP_BYTES, _STEPS = 64 * KIB, 256
+_STEP_BYTES, _STEPS = 4 * KIB, 256
 """Of a file that others go on from, prefixes are found out so many bytes apart, but not more than so many of them."""
+_FIRST_CHUNK_BYTES = 8 * KIB
+"""So much is read at first to find out one of them."""
 
 
 class Labels:
@@ -190,10 +192,11 @@ class Files:
         gather.close_world()
         segments = self.behind(number)
         first = dataclasses.replace(next(segments), end=offset)
+        small = min(self._limits.first_chunk_bytes, _FIRST_CHUNK_BYTES)
         fold = Reconstruction(
             # a file of its own ahead of it: what is spent and damaged in a base is not the fork's
             itertools.chain([Segment(lines.BytesSource(b""), 0), first], segments),
-            limits=self._limits,
+            limits=dataclasses.replace(self._limits, first_chunk_bytes=small),
             gatherer=gather,
             observer=Tee([tally, gauge]),
             watch=labels.watch,

@@ -11,6 +11,7 @@ no stretch is needed to know that an item stands.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -23,6 +24,7 @@ from rollout.core.rollback import Claims, Standing
 from rollout.core.settle import Reference, Settlement
 from rollout.core.sift import sift, skim
 from rollout.core.turns import Kind, Mark, Span, fold_turns
+from rollout.errors import TooLarge
 from rollout.limits import DEFAULT, Limits
 
 
@@ -194,7 +196,7 @@ class Reconstruction:
         return False
 
     def _take_odd(self, data: bytes, offset: int, *, is_tail: bool, is_line: bool) -> bool:
-        pieces = list(codec.split(data, self._limits.depth)) if data else []
+        pieces = self._pieces(data)
         if not pieces and is_line and self._gather.traces and b"\0" not in data:  # NUL bytes are no line of their own
             self._gather.note_blank(offset, len(data))
         begins = False
@@ -208,6 +210,19 @@ class Reconstruction:
                 found = piece.as_tail() if is_tail and piece is pieces[-1] else piece
                 self._note_damage(found.kind, offset + found.offset, len(found.data), found.reason)
         return begins
+
+    def _pieces(self, data: bytes) -> list[codec.Piece]:
+        """What an odd line holds. TooLarge."""
+        if not data:
+            return []
+        spare, pieces = self._limits.spare_odd_lines, codec.split(data, self._limits.depth)
+        if spare is None:
+            return list(pieces)
+        most = spare + self._gather.seq
+        found = list(itertools.islice(pieces, most + 1))
+        if len(found) > most:
+            raise TooLarge("holds too many pieces in one line")
+        return found
 
     def _note_damage(self, kind: str, offset: int, size: int, reason: str) -> None:
         segment = self._gather.segment

@@ -38,7 +38,8 @@ AnySource: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview 
 class Origin:
     """A rollout that can be opened: `data`, or the file at `path`, of which the first `size` text bytes count.
 
-    `likely` tells where bases may lie (see `Bases`).
+    `likely` tells where bases may lie (see `Bases`); `bases` is where they are looked up, if somebody who opens many
+    files has looked up others there.
     """
 
     data: bytes | bytearray | memoryview | None
@@ -48,6 +49,7 @@ class Origin:
     size: int | None = None
     fs: FileSystem = REAL
     likely: Likely | None = None
+    bases: Bases | None = dataclasses.field(default=None, repr=False, compare=False)
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[Lineage]:
@@ -56,7 +58,9 @@ class Origin:
             first = open_bytes(self.data or b"", fs=self.fs, limits=self.limits)
         else:
             first = open_path(self.path, fs=self.fs, limits=self.limits)
-        bases = None if self.likely is None else Bases(self.home, self.fs, likely=self.likely)
+        bases = self.bases
+        if bases is None and self.likely is not None:
+            bases = Bases(self.home, self.fs, likely=self.likely)
         lineage = Lineage(first, home=self.home, fs=self.fs, limits=self.limits, end=self.size, bases=bases)
         try:
             yield lineage

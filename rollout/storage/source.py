@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,7 @@ class _Memory:
         return bytes(self._data[offset : offset + n])
 
 
+_NUL_RUN = re.compile(rb"\0+")
 AnyText = FileSource | SealedSource | lines.BytesSource | DecryptingSource
 """The text of a rollout: as it stands there, unpacked, decrypted."""
 
@@ -222,7 +224,7 @@ def visible_end(source: lines.Source, limits: Limits = DEFAULT, start: int = 0) 
 
 
 def _newest_first(source: lines.Source, limits: Limits, start: int) -> Iterator[tuple[int, bytes]]:
-    blank = 0
+    blank, most = 0, limits.spare_odd_lines
     for block in lines.backward(source, None, limits, start):
         if not isinstance(block, lines.Batch):
             return  # no batch is as long as this
@@ -230,10 +232,10 @@ def _newest_first(source: lines.Source, limits: Limits, start: int) -> Iterator[
         for i in range(len(block.lines) - 1, -1, -1):
             line = block.lines[i]
             end -= len(line) + (i < len(block.lines) - 1)
-            if not line or line[-1:] == b"\0":
-                blank += 1
-                if limits.spare_odd_lines is not None and blank > limits.spare_odd_lines:
-                    raise TooLarge("ends in too many blank lines")
+            if most is not None and (not line or b"\0" in line or line.isspace()):
+                blank += 1 + len(_NUL_RUN.findall(line))
+                if blank > most:
+                    raise TooLarge("ends in too many lines that are blank or hold NUL bytes")
             if line and (i < len(block.lines) - 1 or holds_record(line)):
                 yield end, line
 

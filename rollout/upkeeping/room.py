@@ -31,6 +31,7 @@ from rollout.core import records as r
 from rollout.errors import RolloutError
 from rollout.explanation import Explanation
 from rollout.limits import MIB
+from rollout.storage.bases import Bases
 from rollout.storage.fs import FileSystem
 from rollout.storage.origin import Origin
 from rollout.storage.sealed import SealedSource
@@ -100,14 +101,17 @@ def measure(paths: Sequence[Path] | None, home: Path, fs: FileSystem, progress: 
     `progress(bytes_done, bytes_total)` counts bytes on the disk and is called behind each file.
     """
     places, files = choose(fs, home, paths)
-    return Room(tuple(_measure_file(path, files[path], home, fs, places) for path in one_by_one(files, progress)))
+    bases = Bases(home, fs)
+    return Room(
+        tuple(_measure_file(path, files[path], bases, home, fs, places) for path in one_by_one(files, progress))
+    )
 
 
-def _measure_file(path: Path, disk_bytes: int, home: Path, fs: FileSystem, places: Places) -> Usage:
+def _measure_file(path: Path, disk_bytes: int, bases: Bases, home: Path, fs: FileSystem, places: Places) -> Usage:
     causes = dict.fromkeys(CAUSES, 0)
     try:
         with contextlib.closing(open_path(path, fs=fs)) as opened:
-            for cause, n in _causes(opened, Origin(None, path, home, fs=fs), places):
+            for cause, n in _causes(opened, Origin(None, path, home, fs=fs, bases=bases), places):
                 causes[cause] += n
             sealed = isinstance(opened.stored, SealedSource)
             text_bytes = opened.source.size
@@ -123,7 +127,7 @@ def _causes(opened: Opened, origin: Origin, places: Places) -> Iterator[tuple[st
     """Causes with their bytes, in the order of the file."""
     copied = copies.find_copied(opened, origin, places)
     begin, end = (0, 0) if copied is None else (copied.meta.end, copied.end)
-    statuses = _Statuses(Explanation(origin))
+    statuses = _Statuses(Explanation(origin, whole=False))
     for block in lines.forward(opened.source, 0, None, opened.limits):
         if isinstance(block, lines.Gap):
             yield "blank", block.n
