@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
-from bench import agents, crypto, export, keep, peers, read, replay, rollouts, sealed, write
+from bench import agents, crypto, export, growth, keep, peers, read, replay, rollouts, sealed, write
 from bench.measure import run_child
 
 _UNITS = {"K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
@@ -29,6 +29,16 @@ _COLUMNS = {
     "bytes read": 15,
     "decoded": 10,
     "peak MB": 9,
+}
+_GROWTH_COLUMNS = {
+    "shape": 34,
+    "read": 14,
+    "n": 8,
+    "MB at 2n": 10,
+    "ms at n": 11,
+    "ms at 2n": 11,
+    "growth": 8,
+    "orjson": 8,
 }
 _WRITE_COLUMNS = {"case": 30, "against": 32, "per s": 10, "us": 12, "us there": 12, "ratio": 8, "limit": 7, "": 8}
 
@@ -64,6 +74,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         writing += _show(replay.run(**how), _WRITE_COLUMNS, _write_cells, options.json)
     if options.part in ("all", "export"):
         reading += _show(export.run(**how), _COLUMNS, _cells, options.json)
+    growths: list[growth.Growth] = []
+    if options.part in ("all", "growth"):
+        rows_of_growth = growth.run(quick=options.quick, folder=options.dir)
+        growths = _show(rows_of_growth, _GROWTH_COLUMNS, _growth_cells, options.json)
     counted: list[peers.Counted] = []
     if options.part in ("all", "peers"):
         writing += _show(peers.run(**how, counted=counted), _WRITE_COLUMNS, _write_cells, options.json)
@@ -72,6 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         json.dump(
             {
                 "rows": [_values(row) for row in reading],
+                "growth": [{**dataclasses.asdict(row), "growth": row.growth} for row in growths],
                 "writing": [{**dataclasses.asdict(row), "ratio": row.ratio} for row in writing],
                 "targets": [_judged(check) for check in checks],
             },
@@ -120,6 +135,19 @@ def _write_cells(row: write.Row) -> list[str]:
         f"{row.ratio:.3f}",
         "" if row.limit is None else f"{row.limit:g}",
         _verdict(row.ratio, row.limit),
+    ]
+
+
+def _growth_cells(row: growth.Growth) -> list[str]:
+    return [
+        row.shape,
+        row.read,
+        f"{row.n:,}",
+        f"{row.size_bytes / 1e6:.1f}",
+        f"{row.seconds * 1000:,.1f}",
+        f"{row.doubled_seconds * 1000:,.1f}",
+        f"{row.growth:.2f}",
+        "" if row.baseline_seconds is None else f"{row.doubled_seconds / row.baseline_seconds:.1f}",
     ]
 
 
@@ -190,7 +218,7 @@ def _size_bytes(text: str) -> int:
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Ratios against the plainest way to do it.")
-    parts = ("all", "read", "write", "keep", "crypto", "agents", "replay", "export", "peers")
+    parts = ("all", "read", "write", "keep", "crypto", "agents", "replay", "export", "growth", "peers")
     parser.add_argument("part", nargs="?", choices=parts, default="all", help="what to measure")
     parser.add_argument("--quick", action="store_true", help="10 and 100 MB only")
     parser.add_argument("--runs", type=int, default=5, help="runs of which the median counts (default 5)")
