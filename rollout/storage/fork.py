@@ -20,6 +20,7 @@ from rollout.core import codec
 from rollout.core.reconstruct import Segment
 from rollout.errors import NotFound, UsageError, WriteError
 from rollout.limits import DEFAULT
+from rollout.storage import home as homes
 from rollout.storage import recovery
 from rollout.storage.bases import Bases
 from rollout.storage.encrypted import Scribe
@@ -68,7 +69,10 @@ def base_at(point: Point, next_ordinal: int | None) -> dict[str, Any]:
 
 
 def check_found(point: Point, fork: Path, home: Path | None, fs: FileSystem) -> None:
-    """UsageError unless a reader of a file at `fork`, made by `base_at`, finds the file that the point is in."""
+    """UsageError unless a reader of a file at `fork`, made by `base_at`, finds the file that the point is in.
+
+    NotFound if it lies where a reader would look, and was not there when this looked: somebody is moving it.
+    """
     for path in Bases(home, fs).candidates(_file_id(point.path), fork):
         with contextlib.suppress(NotFound), contextlib.closing(open_path(path, fs=fs)) as found:
             if _is_same(point.path, path, found, fs):
@@ -76,6 +80,9 @@ def check_found(point: Point, fork: Path, home: Path | None, fs: FileSystem) -> 
             if found.source.size >= point.offset:
                 remedy = f"fork it with copy=True, or move {path} away if that is the same session"
                 raise UsageError(f"another file with its id counts for a fork: {path}", path=point.path, remedy=remedy)
+    folder = point.path.absolute().parent
+    if folder == fork.absolute().parent or (home is not None and homes.holds(home.absolute(), folder, fs=fs)):
+        raise NotFound("is no longer there", path=point.path, remedy="look for it by its id")
     raise UsageError("no reader of a fork finds it where it lies", path=point.path, remedy="fork it with copy=True")
 
 

@@ -115,13 +115,17 @@ def usual_places(home: Path, name: str) -> list[Path]:
     return [] if parts is None else [day_folder(home, parts.time) / name, home / "archived_sessions" / name]
 
 
+_LEVELS = 3
+"""Year, month, day: so deep lie the folders of `sessions` that are looked into."""
+
+
 def _not_told(path: Path, what: str) -> None:
     pass
 
 
 def folders(home: Path, odd: Odd = _not_told, *, fs: FileSystem = REAL) -> Iterator[tuple[Path, bool, list[Listed]]]:
     """The folders of a home that rollouts can lie in, whether of archived ones, and what is in each; in no order."""
-    waiting = [(home / "archived_sessions", True, 0), (home / "sessions", False, 3)]
+    waiting = [(home / "archived_sessions", True, 0), (home / "sessions", False, _LEVELS)]
     while waiting:
         folder, archived, depth = waiting.pop()
         try:
@@ -144,6 +148,15 @@ def scan(home: Path, odd: Odd = _not_told, *, fs: FileSystem = REAL, twins: bool
     """
     for folder, archived, found in folders(home, odd, fs=fs):
         yield from entries_among(found, folder, odd, archived=archived, twins=twins)
+
+
+def holds(home: Path, folder: Path, *, fs: FileSystem = REAL) -> bool:
+    """Whether `scan` comes to a folder: the archive, or one below `sessions`."""
+    if folder == home / "archived_sessions":
+        return True
+    above = home / "sessions"
+    is_below = folder.is_relative_to(above) and len(folder.relative_to(above).parts) <= _LEVELS
+    return is_below and is_looked_into(home, folder, fs=fs)
 
 
 def is_looked_into(home: Path, folder: Path, *, fs: FileSystem = REAL) -> bool:
