@@ -141,7 +141,8 @@ class Recorder:
         if self._cipher is not None:  # with its mark: that is authenticated too
             marked = recovery.mark_batch(lines) if atomic else lines
             lines = [encrypt_line(line, self._cipher, self.thread, now=now) for line in marked]
-        if standing != (ordinal, None, turn, shown):
+        is_same = turn is standing.turn and standing.left_open is None and shown == standing.shown
+        if ordinal is not None or not is_same:
             standing = Standing(ordinal, None, turn, shown)
         return self.writer.append(lines, expected_end=expected_end, atomic=atomic, noted=standing)
 

@@ -10,8 +10,8 @@ forgotten the bytes that it could not write.
 
 An exception that comes from outside (KeyboardInterrupt, between any two steps) tears nothing:
 - A lock is a lock of the interpreter, taken by `with` alone: CPython delivers no signal between taking it and the
-  block (3.14 could, behind one instruction), nor between the block and giving it back. A Condition, `acquire` ahead of a `try`, or a context manager that is
-  written in Python would leave it taken for good.
+  block (3.14 could, behind one instruction), nor between the block and giving it back. A Condition, `acquire` ahead of
+  a `try`, or a context manager that is written in Python would leave it taken for good.
 - What is known of the file is one value, replaced in one step. Ahead of a write stands what it is to become; who takes
   the lock next and finds that there looks into the file whether the bytes went out, and settles it.
 - An OSError is noted in the step in which it is caught, before any signal can be delivered.
