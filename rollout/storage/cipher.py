@@ -12,22 +12,23 @@ its owner may read; `$ROLLOUT_KEYS_FILE` names one for all who say nothing. `cry
 from __future__ import annotations
 
 import base64
-import binascii
+import contextlib
 import json
 import os
 import re
 import stat
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from rollout.errors import NoKey, SourceError, UsageError
+from rollout.errors import NoKey, NotARollout, NotFound, SourceError, UsageError, WriteError
+from rollout.storage.beside import replace_file, status_of, while_held
 from rollout.storage.fs import REAL, FileSystem
 from rollout.storage.keyed import KEYS_FILE, KeyedFileSystem
-from rollout.storage.port import AnyPath
+from rollout.storage.port import AnyPath, AppendFile
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
 KEY_BYTES = 32
 NONCE_BYTES, TAG_BYTES = 12, 16
 ID_CHARACTERS = 16
+KEY_WAIT_S = 60.0
+"""How long a key waits for others to be made."""
+_FILE_BYTES = 1 << 20
+"""A file of keys is no longer."""
 _ID = re.compile(rf"[A-Za-z0-9._-]{{1,{ID_CHARACTERS}}}")
 _MOST_DERIVED = 256
 
@@ -76,7 +81,7 @@ class Cipher:
     @classmethod
     def from_file(cls, path: AnyPath, *, ttl_s: float | None = None, clock: Callable[[], float] = time.time) -> Cipher:
         """The keys of a file. NoKey if it is not there, or others may read it; UsageError if it holds no keys."""
-        keys, current = _read_keys(path)
+        keys, current = _read_keys(os.fspath(path), REAL)
         return cls(keys, current, ttl_s=ttl_s, clock=clock)
 
     def __repr__(self) -> str:
@@ -120,24 +125,53 @@ class Cipher:
 def make_key(path: AnyPath, key_id: str, *, fs: FileSystem = REAL) -> None:
     """A new random key in a file of keys, the current one from now on; the file (0600) is made if it is not there.
 
-    This is how keys are rotated: the old ones stay, to read with. UsageError (no id, or one that is taken), NoKey,
-    OSError.
+    This is how keys are rotated: the old ones stay, to read with. It is on the disk then, whoever else makes one at the
+    same time: they wait for each other, by a lock on `.<name>.lock` beside the file, which stays there. A crash leaves
+    the old file or the new one. Of a link the target is replaced. UsageError (no id, one that is taken, no file of
+    keys, one that is full), NoKey (it cannot be read, or others may read it), NotFound (no such folder), Locked,
+    Conflict, WriteError: the file is as it was, but for a WriteError that says that it is the new one.
     """
-    keys: dict[str, bytes] = {}
-    name = os.fspath(path)
-    if os.path.lexists(name):
-        keys, _ = _read_keys(name)
-    if key_id in keys:
-        raise UsageError(f"there is a key {key_id!r} already", path=name, remedy="give it another id")
     Cipher({key_id: bytes(KEY_BYTES)}, key_id)  # UsageError for an id that is none
-    keys[key_id] = os.urandom(KEY_BYTES)
-    told = {"current": key_id, "keys": {id: base64.b64encode(key).decode() for id, key in keys.items()}}
-    beside = f"{name}.new"
-    if os.path.lexists(beside):  # of one that a crash cut short
-        fs.unlink(beside)
-    fs.write_new(beside, json.dumps(told, indent=1).encode() + b"\n")
-    fs.rename(beside, name)
-    fs.sync_dir(os.path.dirname(os.path.abspath(name)))
+    name = os.path.realpath(path)
+
+    def add(_: AppendFile) -> None:
+        before = status_of(fs, name)
+        keys = {} if before is None else _read_keys(name, fs)[0]
+        if key_id in keys:
+            raise UsageError(f"there is a key {key_id!r} already", path=name, remedy="give it another id")
+        keys[key_id] = os.urandom(KEY_BYTES)
+        told = {"current": key_id, "keys": {id: base64.b64encode(key).decode() for id, key in keys.items()}}
+        data = json.dumps(told, indent=1).encode() + b"\n"
+        if len(data) > _FILE_BYTES:
+            remedy = "encrypt what needs the oldest keys anew, and take those out"
+            raise UsageError(f"is full: {len(keys) - 1} keys are in it", path=name, remedy=remedy)
+        replace_file(fs, name, data, expected=before)
+
+    with _explained(name):
+        while_held(fs, _lock_path(name), KEY_WAIT_S, add)
+
+
+def _lock_path(name: str) -> str:
+    """A file of its own: one that is replaced is another one for who waits for it."""
+    folder, last = os.path.split(name)
+    return os.path.join(folder, f".{last}.lock")
+
+
+@contextlib.contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Turns what the system says while a key is made into an exception of this library."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotFound("there is no such folder for the keys", path=os.path.dirname(name), remedy="make it") from error
+    except PermissionError as error:
+        remedy = "check the permissions of its folder, and of what lies in that"
+        raise WriteError("no key could be made: may not be written", path=name, remedy=remedy) from error
+    except NotARollout as error:
+        raise WriteError(f"no key could be made: {error.message.partition(',')[0]}", path=error.path) from error
+    except OSError as error:
+        remedy = "the file is as it was; mend what the system complains of, then try again"
+        raise WriteError(f"no key could be made: {error.strerror}", path=name, remedy=remedy) from error
 
 
 def cipher_of(fs: FileSystem) -> Cipher | None:
@@ -148,7 +182,7 @@ def cipher_of(fs: FileSystem) -> Cipher | None:
     return _from_environment(path) if path else None
 
 
-_known: dict[str, tuple[tuple[int, int, int], Cipher]] = {}
+_known: dict[str, tuple[tuple[int, ...], Cipher]] = {}
 
 
 def _from_environment(path: str) -> Cipher:
@@ -157,7 +191,7 @@ def _from_environment(path: str) -> Cipher:
         found = os.stat(path)
     except OSError:
         return Cipher.from_file(path)
-    stamp = (found.st_ino, found.st_mtime_ns, found.st_mode)
+    stamp = (found.st_ino, found.st_mtime_ns, found.st_mode, found.st_size)
     known = _known.get(path)
     if known is None or known[0] != stamp:
         known = _known[path] = (stamp, Cipher.from_file(path))
@@ -169,25 +203,41 @@ class _KeysFile(msgspec.Struct, forbid_unknown_fields=True):
     keys: dict[str, str]
 
 
-def _read_keys(path: AnyPath) -> tuple[dict[str, bytes], str]:
-    name = os.fspath(path)
+def _read_keys(name: str, fs: FileSystem) -> tuple[dict[str, bytes], str]:
+    """The keys of a file, and which is the current one. NoKey, UsageError."""
     try:
-        with open(name, "rb") as file:
-            mode = os.fstat(file.fileno()).st_mode
+        file = fs.open_read(name)
+        with contextlib.closing(file):
+            mode = fs.status(name).mode
             if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
                 raise NoKey(
                     "others than its owner may use these keys", path=name, remedy="take it away from them: chmod 600"
                 )
-            data = file.read(1 << 20)
-    except OSError as error:
+            data = file.read_at(0, _FILE_BYTES + 1)
+    except NoKey:
+        raise
+    except (SourceError, OSError) as error:
+        why = error.strerror if isinstance(error, OSError) else error.message.partition(",")[0]
         remedy = f"mend ${KEYS_FILE}, or give a Cipher"
-        raise NoKey(f"the keys cannot be read: {error.strerror}", path=name, remedy=remedy) from error
-    wrong = UsageError("is no file of keys", path=name, remedy="make one with rollout.make_key")
+        raise NoKey(f"the keys cannot be read: {why}", path=name, remedy=remedy) from error
     try:
-        found = msgspec.json.decode(data, type=_KeysFile)
-        return {id: base64.b64decode(key, validate=True) for id, key in found.keys.items()}, found.current
-    except (msgspec.DecodeError, UnicodeDecodeError, binascii.Error, ValueError):
+        if len(data) > _FILE_BYTES:
+            raise ValueError("too long")
+        found = msgspec.convert(json.loads(data, object_pairs_hook=_each_once), _KeysFile)
+        keys = {id: base64.b64decode(key, validate=True) for id, key in found.keys.items()}
+        Cipher(keys, found.current)
+    except (ValueError, RecursionError, msgspec.ValidationError, UsageError):
+        wrong = UsageError("is no file of keys", path=name, remedy="make one with rollout.make_key")
         raise wrong from None  # the cause would show what stands in the file
+    return keys, found.current
+
+
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """ValueError for a key that stands there twice: one of the two would be lost with the next key that is made."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands there twice")
+    return found
 
 
 def _derive(key: bytes, thread: str) -> tuple[AESGCM, type[Exception]]:

@@ -123,10 +123,12 @@ class _AppendFile(_File):
     def set_mtime(self, ns: int) -> None:
         os.utime(self.fd if os.utime in os.supports_fd else self._path, ns=(ns, ns))
 
-    def lock(self, holder: Holder) -> None:
+    def lock(self, holder: Holder, at: AnyPath | None = None) -> None:
+        self._path = self._path if at is None else os.fspath(at)
         beside = _note_path(self._path)
         try:
-            _lock(self.fd)
+            if at is None:
+                _lock(self.fd)
         except (BlockingIOError, PermissionError) as error:  # the second is what Windows says
             raise locked(self._path, _read_note(beside)) from error
         self._check_place()
@@ -350,7 +352,7 @@ class RealFileSystem:
 
     def status(self, path: AnyPath) -> Status:
         found = os.stat(path)
-        return Status(found.st_size, found.st_mtime_ns, (found.st_dev, found.st_ino))
+        return Status(found.st_size, found.st_mtime_ns, (found.st_dev, found.st_ino), found.st_mode, found.st_uid)
 
     def _is_above_root(self, name: str) -> bool:
         """Whether the root is to lie in that directory: without it there is no home, so it may be made."""

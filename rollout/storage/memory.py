@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import itertools
 import os
+import stat
 import threading
 import time
 import weakref
@@ -74,9 +75,11 @@ class MemoryFile:
         """As the port says."""
         self._node.mtime_ns = ns
 
-    def lock(self, holder: Holder) -> None:
+    def lock(self, holder: Holder, at: AnyPath | None = None) -> None:
         """As the port says, but for the note."""
-        self.hold(0.0)
+        self._path = self._path if at is None else os.fspath(at)
+        if at is None:
+            self.hold(0.0)
 
     def hold(self, timeout_s: float) -> None:
         """As the port says."""
@@ -213,7 +216,7 @@ class MemoryFileSystem:
         """As the port says."""
         node = self._files.get(_name(path))
         if node is None and _name(path) in self._dirs:
-            return Status(0, 0, (0, 0))
+            return Status(0, 0, (0, 0), stat.S_IFDIR | 0o700)
         if node is not None and os.fspath(path).endswith(f"{os.sep}."):
             raise _error(NotADirectoryError, errno.ENOTDIR, _name(path))
         if node is None:

@@ -12,7 +12,6 @@ several such the newest. So a thread can be given a name that nobody else loses 
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import re
 import unicodedata
@@ -24,8 +23,9 @@ import msgspec
 
 from rollout import ids
 from rollout.core import lines
-from rollout.errors import Locked, SourceError, UsageError, WriteError
+from rollout.errors import SourceError, UsageError, WriteError
 from rollout.limits import DEFAULT, KIB, NAME_CHARACTERS
+from rollout.storage.beside import while_held
 from rollout.storage.fs import REAL, AppendFile, FileSystem, ReadFile
 from rollout.storage.port import Status
 
@@ -35,7 +35,6 @@ WAIT_S = 5.0
 _LIMITS = dataclasses.replace(DEFAULT, line_bytes=64 * KIB)
 _START = b'{"id":'  # no JSON string can hold it
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
-_TRIES = 3
 
 
 class _Line(msgspec.Struct):
@@ -155,17 +154,17 @@ class Names:
         """
         kept = None if name is None else check_name(name)
         line = msgspec.json.encode({"id": thread, "thread_name": kept or "", "updated_at": updated_at}) + b"\n"
+
+        def append(file: AppendFile) -> None:
+            for other, its in _names_in(file).items() if kept is not None else ():
+                if other != thread and its == kept and is_there(other):
+                    raise UsageError(f"{kept!r} is the name of thread {other}", remedy="give another name")
+            _append(file, line)
+            file.sync()
+            self._fs.sync_dir(self.path.parent)  # who made the file may have died before
+
         try:
-            file = self._held()
-            try:
-                for other, its in _names_in(file).items() if kept is not None else ():
-                    if other != thread and its == kept and is_there(other):
-                        raise UsageError(f"{kept!r} is the name of thread {other}", remedy="give another name")
-                _append(file, line)
-                file.sync()
-                self._fs.sync_dir(self.path.parent)  # who made the file may have died before
-            finally:
-                file.close()
+            while_held(self._fs, self.path, WAIT_S, append)
         except OSError as error:
             raise WriteError(f"cannot be written: {error.strerror}", path=self.path) from error
         return kept
@@ -179,31 +178,11 @@ class Names:
         if check_name(name) != name:
             raise UsageError("a name that would be kept as another one", remedy="trim it, in normal form C")
         told = {"id": thread, "thread_name": name, "updated_at": updated_at, "gives_way": True}
+        line = msgspec.json.encode(told) + b"\n"
         try:
-            with contextlib.closing(self._held()) as file:
-                _append(file, msgspec.json.encode(told) + b"\n")
+            while_held(self._fs, self.path, WAIT_S, lambda file: _append(file, line))
         except OSError as error:
             raise WriteError(f"cannot be written: {error.strerror}", path=self.path) from error
-
-    def _held(self) -> AppendFile:
-        """The file, made if it is not there, under the lock of its writers. Locked."""
-        for tries_left in reversed(range(_TRIES)):
-            try:
-                file = self._fs.open_append(self.path)
-            except FileNotFoundError:
-                try:
-                    file = self._fs.open_append(self.path, create=True)
-                except FileExistsError:
-                    continue  # another process was as fast
-            try:
-                file.hold(WAIT_S)
-            except BaseException as error:
-                file.close()
-                if isinstance(error, Locked) and tries_left:
-                    continue  # replaced while it was being opened
-                raise
-            return file
-        raise Locked("is being replaced again and again", path=self.path, remedy="try again")
 
 
 class _Bytes:

@@ -5,7 +5,7 @@ memory. Reading raises `SourceError` and its kin. Writing lets `OSError` through
 an error means for the bytes before it; kinds of files that can never be right are refused with `NotARollout`.
 
 What goes past it: SQLite and its file (`catalog.cache`), the temporary file that a sealed one is unpacked into
-(`sealed`), the file of keys, which is no part of a home (`cipher`), and whether a reference is a path of this machine
+(`sealed`), where the file of keys lies (`cipher`), and whether a reference is a path of this machine
 (`origin.locate`, `integrations.tools`).
 """
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Callable
 from typing import Literal, NamedTuple, Protocol
 
@@ -37,11 +38,16 @@ class Listed(NamedTuple):
 
 
 class Status(NamedTuple):
-    """What the system says of a file without opening it. `identity` is that of `ReadFile`."""
+    """What the system says of a file without opening it. `identity` is that of `ReadFile`.
+
+    `mode` is the kind and the permissions as POSIX has them, `owner` the number of a user.
+    """
 
     size: int
     mtime_ns: int
     identity: tuple[int, int]
+    mode: int = stat.S_IFREG | 0o600
+    owner: int = 0
 
 
 class ReadFile(Protocol):
@@ -79,11 +85,12 @@ class AppendFile(ReadFile, Protocol):
     def set_mtime(self, ns: int) -> None:
         """Says when the file was last written: for one that takes the place of another."""
 
-    def lock(self, holder: Holder) -> None:
+    def lock(self, holder: Holder, at: AnyPath | None = None) -> None:
         """Takes the one writer's lock and leaves a note of the holder beside the file.
 
         Locked, naming the present holder, if it is taken or if the path now names another file.
-        Released by `close` and by the end of the process.
+        Released by `close` and by the end of the process. `at` is the path of a file that was given another one since
+        it was opened, and is held: it keeps the lock.
         """
 
     def hold(self, timeout_s: float) -> None:

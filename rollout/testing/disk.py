@@ -9,6 +9,7 @@ import dataclasses
 import errno
 import os
 import posixpath
+import stat
 import threading
 from collections.abc import Mapping, Sequence
 
@@ -123,7 +124,8 @@ class SimulatedDisk:
     def status(self, path: AnyPath) -> Status:
         """As the port says."""
         node = self._find(path)
-        return Status(len(self._files.get(node, b"")), self.changed.get(node, 0), (id(self), node))
+        mode = stat.S_IFDIR | 0o700 if node in self._dirs else stat.S_IFREG | 0o600
+        return Status(len(self._files.get(node, b"")), self.changed.get(node, 0), (id(self), node), mode)
 
     # operations
 
@@ -309,9 +311,12 @@ class SimulatedFile:
         self._disk.check_alive(self._process)
         self._disk.do(Op(Kind.TRUNCATE, self._node, size=size))
 
-    def lock(self, holder: Holder) -> None:
+    def lock(self, holder: Holder, at: AnyPath | None = None) -> None:
         """As the port says."""
         self._disk.check_alive(self._process)
+        self._path = self._path if at is None else os.fspath(at)
+        if at is not None:
+            self._disk.unlock(self._node)
         self._disk.lock(self._node, self._path, holder)
         self._holds_lock = True
 
