@@ -111,6 +111,11 @@ def split(line: bytes, depth: int = DEFAULT.depth) -> Iterator[Piece]:
     yield from _salvage(line, begin, len(line), depth)
 
 
+def holds_record(data: bytes, depth: int = DEFAULT.depth) -> bool:
+    """Whether a reader finds a record in these bytes, which hold no line end."""
+    return any(piece.envelope is not None for piece in split(data, depth))
+
+
 def _salvage(line: bytes, begin: int, end: int, depth: int) -> Iterator[Piece]:
     piece = _try_piece(line, begin, end, depth)
     if piece is None:

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol
 
 from rollout.core import codec, lines
 from rollout.errors import NoKey, SourceError, WrongKey
-from rollout.limits import KIB, Limits
+from rollout.limits import KIB, MIB, Limits
 from rollout.storage import encrypted
 from rollout.storage.bases import base_of
 from rollout.storage.cipher import Cipher, cipher_of
@@ -27,6 +27,8 @@ from rollout.storage.port import FileSystem
 _HEAD_BYTES = 64 * KIB
 _STEP_BYTES = 4 * KIB
 _KEPT = 3
+_DAMAGED_BYTES = MIB
+"""So much damage at the beginning of a file is looked through for what stands behind it."""
 _SHORTEST = len(codec.UNOPENED) + 1
 _CHANGED, _PLAIN = b"c", b"p"
 _BLANK = b"\0 \t\r"
@@ -55,18 +57,33 @@ class _Stretch(NamedTuple):
 def is_encrypted(source: Stored, first_bytes: int, start: int = 0) -> bool:
     """Whether a file holds encrypted lines: `first_bytes` of it from `start` on are looked at, its end if need be.
 
-    One changed byte does not make it a plain file, wherever it is.
+    One changed byte does not make it a plain file, wherever it is. Where nothing but damage is found there, encrypted
+    lines may have been written behind it (see `scribes`): then more is looked at.
     """
     block = source.read_at(start, min(first_bytes, max(source.size - start, 0)))
     while b"\n" not in block and len(block) < _HEAD_BYTES and (left := source.size - start - len(block)) > 0:
         block += source.read_at(start + len(block), min(len(block), left))
     if (encrypted.SIGN in block and _holds_encrypted(block)) or encrypted.resembles_head(block.partition(b"\n")[0]):
         return True
-    if b"\n" in block or start + len(block) >= source.size:
+    whole = block.rfind(b"\n") + 1
+    if (not whole and start + len(block) >= source.size) or any(map(codec.holds_record, block[:whole].split(b"\n"))):
         return False
+    if whole and (found := _is_encrypted_behind(source, start + whole)) is not None:
+        return found
     at = max(source.size - first_bytes, start)  # its first line is long: what shows it may be what was changed
     block = source.read_at(at, source.size - at)
     return encrypted.SIGN in block and _holds_encrypted(block)
+
+
+def _is_encrypted_behind(source: Stored, start: int) -> bool | None:
+    """Whether the first line from `start` on that can be told is an encrypted one; None if none is near."""
+    for block in lines.forward(source, start, min(source.size, start + _DAMAGED_BYTES)):
+        for line in block.lines if isinstance(block, lines.Batch) else ():
+            if encrypted.SIGN in line and encrypted.has_shape(line):
+                return True
+            if codec.holds_record(line):
+                return False
+    return None
 
 
 def _holds_encrypted(block: bytes) -> bool:

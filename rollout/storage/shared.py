@@ -22,15 +22,14 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 
-from rollout.limits import DEFAULT, KIB
+from rollout.limits import KIB
 from rollout.storage import recovery
 from rollout.storage.appending import UNCHANGED, Appender
-from rollout.storage.decrypting import DecryptingSource, is_encrypted
 from rollout.storage.durability import Durability
 from rollout.storage.encrypted import Scribe
 from rollout.storage.folders import make_dirs
 from rollout.storage.fs import AnyPath, AppendFile, FileSystem
-from rollout.storage.plain import FileSource
+from rollout.storage.scribes import scribe_behind
 from rollout.storage.writer import closing_on_error, explained, remove_rekeyed
 
 _CHUNK_BYTES = 8 * KIB
@@ -48,7 +47,7 @@ class SharedWriter(Appender):
         """Gives back what `take` took, or nothing."""
         self._holds_record: recovery.HoldsRecord = bool
         self._scribe: Scribe | None = None  # of an encrypted file; its next number is what is noted
-        self._is_plain = False  # and so for ever: an encrypted file is another one
+        self._is_plain = False  # once something was written to it, for ever: an encrypted file is another one
         self._carried_over: Callable[[bytes], bool] | None = None
         self._newest = b""
 
@@ -61,10 +60,12 @@ class SharedWriter(Appender):
         holds_record: recovery.HoldsRecord,
         root: AnyPath | None = None,
         is_named: bool = False,
+        is_rollout: bool = True,
         carried_over: Callable[[bytes], bool] | None = None,
     ) -> SharedWriter:
         """A file that is there; `is_named`: its name is on the disk, too. Nothing of it is changed yet.
 
+        What is no rollout is never encrypted.
         Maintenance (sealing, say) puts another file in its place, under the lock, with all its lines. It is not held in
         a sync: `carried_over` tells then whether the newest line stands in the file that the log is by now.
         NotFound, NotARollout, WriteError.
@@ -77,6 +78,7 @@ class SharedWriter(Appender):
                 dirs = [] if is_named else make_dirs(fs, os.path.dirname(name) or ".", root=root)
             writer = cls(fs, name, file, dirs, Durability.NONE)
             writer._holds_record, writer._carried_over = holds_record, carried_over
+            writer._is_plain = not is_rollout
             writer._known = 0, None  # nothing of it was looked at
         return writer
 
@@ -103,15 +105,11 @@ class SharedWriter(Appender):
     def _scribe_at(self, end: int) -> tuple[Scribe | None, int]:
         """What encrypts lines that come behind byte `end`, and the number of the first one."""
         number = self._known[1]
-        if number is None and end and not self._is_plain:
-            source = FileSource(self._file)
-            self._is_plain = not is_encrypted(source, DEFAULT.first_chunk_bytes)
-            if not self._is_plain:
-                text = DecryptingSource(source, self._fs, DEFAULT, self.path)
-                cipher = text.check_key()
-                text.read_at(end - 1, 1)
-                number = text.last_number(None) + 1
-                self._scribe = Scribe(cipher, text.thread, number)
+        if number is None and not self._is_plain:
+            self._scribe = scribe = scribe_behind(self._file, self._fs, self.path)
+            self._is_plain = scribe is None
+            if scribe is not None:
+                number = scribe.next
                 self._known = end, number
         return (self._scribe, number) if isinstance(number, int) else (None, 0)
 

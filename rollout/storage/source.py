@@ -17,6 +17,7 @@ import msgspec
 from rollout import ids
 from rollout.core import codec, lines
 from rollout.core import records as r
+from rollout.core.codec import holds_record as holds_record
 from rollout.core.labels import UNLABELLED, Label, label_of
 from rollout.core.reconstruct import Segment
 from rollout.errors import NotFound, SourceError, TooLarge
@@ -168,15 +169,19 @@ def open_path(path: Path, *, fs: FileSystem = REAL, limits: Limits = DEFAULT, is
         sealed = is_sealed(file.read_at(0, 4))
         source = SealedSource(file, limits, str(path)) if sealed else FileSource(file)
         start = 0 if sealed else file.data_start()
-        text = source if is_known else _decrypted(source, fs, limits, path, start)
+        text = source if is_known else text_of(source, fs, limits, path, start)
         return Opened(path, text, file, limits)
     except BaseException:
         file.close()
         raise
 
 
-def _decrypted(
-    source: FileSource | SealedSource | lines.BytesSource, fs: FileSystem, limits: Limits, path: Path | None, start: int
+def text_of(
+    source: FileSource | SealedSource | lines.BytesSource,
+    fs: FileSystem,
+    limits: Limits = DEFAULT,
+    path: Path | None = None,
+    start: int = 0,
 ) -> AnyText:
     """The source, with its lines opened if they are encrypted; looking for that reads what is read next anyway."""
     if not is_encrypted(source, min(limits.chunk_bytes, limits.first_chunk_bytes), start):
@@ -204,12 +209,7 @@ def open_bytes(data: bytes | bytearray | memoryview, *, fs: FileSystem = REAL, l
     view = memoryview(data).cast("B")
     sealed = is_sealed(bytes(view[:4]))
     source = SealedSource(_Memory(view), limits) if sealed else lines.BytesSource(view)
-    return Opened(None, _decrypted(source, fs, limits, None, 0), None, limits)
-
-
-def holds_record(data: bytes) -> bool:
-    """Whether a reader finds a record in these bytes, which hold no line end."""
-    return any(piece.envelope is not None for piece in codec.split(data))
+    return Opened(None, text_of(source, fs, limits), None, limits)
 
 
 def visible_end(source: lines.Source, limits: Limits = DEFAULT, start: int = 0) -> int:
