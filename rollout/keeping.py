@@ -26,6 +26,7 @@ from rollout.errors import InUse, NotFound, RolloutError, UsageError, WriteError
 from rollout.storage import fork as forks
 from rollout.storage import home as homes
 from rollout.storage import sealing
+from rollout.storage.beside import ASIDE, HALF_MADE, REKEYED, hidden, parse_hidden
 from rollout.storage.decrypting import cipher_for
 from rollout.storage.encrypted import Scribe
 from rollout.storage.folders import make_dirs
@@ -33,9 +34,7 @@ from rollout.storage.fs import FileSystem
 from rollout.storage.names import Names
 from rollout.storage.origin import Origin
 from rollout.storage.references import User, Users, told
-from rollout.storage.writer import REKEYED, holder
-
-ASIDE, HALF_MADE = ".deleted", ".new"
+from rollout.storage.writer import holder
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -115,7 +114,8 @@ class Keeper:
                 if self._is_there(target):
                     remedy = "compare the two, and move one of them away"
                     raise WriteError(f"cannot be {what}: {target} is there already", path=file, remedy=remedy)
-            made = (make_dirs(self.fs, place(file).parent, root=self.home) for file in files)
+            targets = dict.fromkeys(place(file).parent for file in files)
+            made = (make_dirs(self.fs, target, root=self.home) for target in targets)
             for directory in dict.fromkeys(directory for directories in made for directory in directories):
                 self.fs.sync_dir(directory)  # also of a move that a process did not live to sync
             for file, target in reversed(moves) if is_reversed else moves:
@@ -147,7 +147,7 @@ class Keeper:
         done: list[tuple[Path, Path]] = []
         try:
             for file in files:
-                aside = file.with_name(f".{file.name}{ASIDE}")
+                aside = hidden(file, ASIDE)
                 self.fs.rename(file, aside)
                 done.append((file, aside))
             if len(files) > 1:
@@ -182,16 +182,13 @@ class Keeper:
                 head = encoding.encode({**keys, "payload": payload}) + b"\n"
                 segments = forks.whole(lineage)
                 cipher = cipher_for(opened.source for opened in lineage.opened)
-                forks.write_copy(
+                scribe = None if cipher is None else Scribe(cipher, lineage.opened[0].thread or "")
+                forks.replace_with(
                     self.fs,
                     path,
-                    head,
-                    segments,
-                    skip=meta.end,
-                    held_by=holder(self.now()),
+                    forks.copied(head, segments, meta.end, scribe),
                     mtime_ns=self.fs.status(path).mtime_ns,
                     check=lambda: _refuse_if_used(path, self.users.of([path])),
-                    scribe=None if cipher is None else Scribe(cipher, lineage.opened[0].thread or ""),
                 )
             self.fs.sync_dir(path.parent)
         return path
@@ -204,18 +201,18 @@ class Keeper:
         asides: dict[str, list[Path]] = {}
         for folder, _, found in homes.folders(self.home, fs=self.fs):
             for name, kind in found:
-                inner, dot, ending = name[1:].rpartition(".")
-                parts = ids.parse_file_name(inner) if kind == "file" and name.startswith(".") else None
-                if parts is not None and dot + ending == ASIDE:
+                inner, ending = (parse_hidden(name) if kind == "file" else None) or ("", "")
+                parts = ids.parse_file_name(inner)
+                if parts is not None and ending == ASIDE:
                     asides.setdefault(parts.thread, []).append(folder / name)
-                elif parts is not None and dot + ending == REKEYED:
+                elif parts is not None and ending == REKEYED:
                     self._remove_rekeyed(folder / name, folder / inner)
-                elif parts is not None and dot + ending == HALF_MADE:
+                elif parts is not None and ending == HALF_MADE:
                     with contextlib.suppress(RolloutError), self._locked([folder / name], "removed"):
                         self.fs.unlink(folder / name)
-        for thread, hidden in asides.items():
-            with contextlib.suppress(RolloutError), self._locked(hidden, "taken back"):
-                self._settle(thread, hidden)
+        for thread, files in asides.items():
+            with contextlib.suppress(RolloutError), self._locked(files, "taken back"):
+                self._settle(thread, files)
 
     def _remove_rekeyed(self, hidden: Path, file: Path) -> None:
         """Whoever makes one holds the lock of the file that it is made of; of one that is gone nobody makes any."""

@@ -31,15 +31,14 @@ from rollout.state import State
 from rollout.storage import fork as forks
 from rollout.storage import home as homes
 from rollout.storage.cipher import cipher_of
-from rollout.storage.decrypting import DecryptingSource, cipher_for
 from rollout.storage.durability import Durability
 from rollout.storage.encrypted import Scribe
 from rollout.storage.ending import Ending, LeftOpen, ending_of
-from rollout.storage.folders import make_dirs
 from rollout.storage.fork import Point
 from rollout.storage.opening import open_writer
 from rollout.storage.origin import Origin
 from rollout.storage.recovery import Plan
+from rollout.storage.scribes import cipher_behind, last_number
 from rollout.storage.sealing import standing
 from rollout.storage.source import open_path
 from rollout.storage.writer import Writer, holder
@@ -256,14 +255,14 @@ class Rollout:
         return child
 
     def _fork_copy(self, point: Point, path: Path, thread: str, created: float, label: Label) -> Rollout:
+        ports, by = self._ports, holder(self._ports.timestamp())
         head = encoding.line(self._meta(thread, created, None), created, None, label.envelope)
-        make_dirs(self._ports.fs, path.parent, root=self._ports.home)
         with self._origin(point.path, point.offset).opened() as lineage:
-            by = holder(self._ports.timestamp())
-            cipher = cipher_of(self._ports.fs)
+            cipher = cipher_of(ports.fs)
             scribe = None if cipher is None else Scribe(cipher, thread)
-            forks.write_copy(self._ports.fs, path, head, forks.whole(lineage), held_by=by, scribe=scribe)
-        return open_log(path, self._ports, self.durability, closes_turn=False)
+            lines = forks.copied(head, forks.whole(lineage), scribe=scribe)
+            writer = Writer.create(ports.fs, path, lines, held_by=by, durability=self.durability, root=ports.home)
+        return open_log(path, ports, self.durability, made_by=writer)
 
     def _sync_source(self, point: Point) -> None:
         try:
@@ -311,11 +310,8 @@ class Rollout:
         numbers go on from it. In any other file Codex would read nothing of a base that has one, and say nothing;
         without it, it says that it cannot read the file.
         """
-        opened = open_path(self.path, fs=self._ports.fs)
-        try:
+        with contextlib.closing(open_path(self.path, fs=self._ports.fs)) as opened:
             found = forks.meta_of(opened)
-        finally:
-            opened.close()
         theirs = {} if found is None else {k: v for k, v in found.payload.items() if k not in _OWN_KEYS}
         more: dict[str, Any] = {}
         if base is not None:
@@ -362,28 +358,28 @@ def create_log(
 
 
 def open_log(
-    path: Path, ports: Ports, durability: Durability, label: Label = UNLABELLED, *, closes_turn: bool = True
+    path: Path, ports: Ports, durability: Durability, label: Label = UNLABELLED, *, made_by: Writer | None = None
 ) -> Rollout:
-    """A log that is there, locked, its end mended and the turn that it was left in closed.
+    """A log that is there, locked, its end mended and the turn that it was left in closed; see `storage.scribes`.
 
-    A sealed one is unsealed first. An encrypted one goes on encrypted. SourceError (NoKey, WrongKey), Locked,
-    WriteError.
+    A sealed one is unsealed first. `made_by`: who has just copied it, and leaves that turn open. SourceError (NoKey,
+    WrongKey), UsageError, Locked, WriteError.
     """
-    by = holder(ports.timestamp())
-    writer = open_writer(ports.fs, path, held_by=by, durability=durability, root=ports.home)
+    by, fs = holder(ports.timestamp()), ports.fs
+    writer = made_by or open_writer(fs, path, held_by=by, durability=durability, root=ports.home)
     path = Path(writer.path)
     try:
         with origin_of(path, ports, writer.end).opened() as lineage:
             thread, label = lineage.opened[0].thread or "", lineage.opened[0].label.around(label)
             source = lineage.opened[0].source
-            cipher = cipher_for([source])
+            cipher = cipher_behind(source, fs, path)
             ending = ending_of(lineage)
-            if isinstance(source, DecryptingSource):
-                ending = dataclasses.replace(ending, ordinal=source.last_number(ending.ordinal))
+            if cipher is not None:
+                ending = dataclasses.replace(ending, ordinal=last_number(source, ending.ordinal))
             session = lineage.opened[0].session or {}
         recorder = Recorder(writer, ports, thread, durability, ending, label, cipher)
         recorder.item_events = item_events_of(session, thread, ending.turn_id, ports.new_id)
-        if closes_turn and ending.left_open is not None:
+        if made_by is None and ending.left_open is not None:
             recorder.close_left_open()
             writer.end_turn()
     except BaseException:

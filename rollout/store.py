@@ -58,7 +58,7 @@ class Store:
 
     `clock` gives Unix seconds, `randomness(n)` n bytes; `fs` is the file system (by default the real one, which
     writes nothing outside of the home). With a `cipher` (else the keys in the file $ROLLOUT_KEYS_FILE, if that is set)
-    what is made here is encrypted, and what is encrypted can be read; plain rollouts stay as they are.
+    what is made here is encrypted, and what is written to a file without a record; plain rollouts stay as they are.
     """
 
     def __init__(

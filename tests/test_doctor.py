@@ -13,11 +13,12 @@ import pytest
 import rollout
 from rollout import Finding, SourceError, Store
 from rollout.catalog import checkup, doctor
+from rollout.storage.beside import ENDINGS
 from rollout.storage.fs import AnyPath, ReadFile, RealFileSystem
 from tests import builders as b
 from tests import homes
 from tests.cli import run, turn
-from tests.enciphering import a_cipher, a_secret_store
+from tests.enciphering import a_cipher, a_secret_store, enciphered
 
 CASES = Path(__file__).parent.parent / "fixtures" / "cases"
 LONG_AGO_S = 1_700_000_000
@@ -175,6 +176,40 @@ def test_an_empty_session_is_deleted_by_the_command(home: Path) -> None:
     obey(only(home, "empty"), home, "--yes")
 
 
+@pytest.mark.parametrize("keys", [None, a_cipher()], ids=["plain", "with keys"])
+@pytest.mark.parametrize("left", [b"\0" * 300, b'{"timestamp":"2026-03', b"{", homes.meta_of(1)[:-5] + b"\0" * 99])
+def test_a_session_whose_creation_was_cut_short_is_deleted_by_the_command(
+    home: Path, left: bytes, keys: rollout.Cipher | None
+) -> None:
+    homes.put_data(homes.path_of(home, 1), left)
+    homes.put_data(homes.path_of(home, 2), enciphered([homes.meta_of(2)], thread=homes.thread_id(2))[:150])
+    settle(home)
+    found = Store(home, cipher=keys).doctor().findings
+    assert [each.kind for each in found] == ["empty", "empty"]
+    assert all("creation was cut short" in each.what for each in found)
+    homes.path_of(home, 2).unlink()
+    obey(only(home, "empty"), home, "--yes")
+
+
+def test_what_is_left_of_making_a_key_is_told(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys = tmp_path / "keys"
+    keys.mkdir()
+    monkeypatch.setenv("ROLLOUT_KEYS_FILE", str(keys / "k.json"))
+    rollout.make_key(keys / "k.json", "k1")
+    rollout.make_key(home / "own.json", "k1")
+    left = [keys / f".k.json.{'0a' * 8}.new", keys / "k.json.new", home / f".own.json.{'1b' * 8}.new"]
+    others = [keys / f".x.json.{'0a' * 8}.new", keys / "x.json.new", home / ".own.json.new"]
+    for path in (*left, *others):
+        path.write_bytes(b"{}")
+    assert Store(home).doctor().findings == (), "somebody may be at work on them"
+    settle(tmp_path)
+    found = Store(home).doctor().findings
+    assert {each.path for each in found} == set(left)
+    assert {each.command for each in found} == {("rm", str(path)) for path in left}
+    rollout.make_key(keys / "k.json", "k2")
+    assert not left[0].exists()
+
+
 def test_of_a_thread_with_an_empty_file_nothing_else_is_deleted(home: Path) -> None:
     path, empty = whole(home, 1), homes.put_data(homes.path_of(home, 1, part=3, at=9), b"")
     found = only(home, "empty")
@@ -234,7 +269,7 @@ def test_a_sealed_twin_is_removed_by_the_command(home: Path) -> None:
     assert not sealed.exists()
 
 
-@pytest.mark.parametrize("ending", ["deleted", "new", "mended", "vacuumed"])
+@pytest.mark.parametrize("ending", sorted(ending[1:] for ending in ENDINGS))
 def test_what_a_crash_left_goes_with_the_command(home: Path, ending: str) -> None:
     path = whole(home, 1)
     whole(home, 2)

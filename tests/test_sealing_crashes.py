@@ -113,6 +113,7 @@ NEVER = "the plain name was not on the disk before: nothing was promised"
 ON_DISK = "the plain file was on the disk before"
 PLAIN_COUNTS = "the plain name may come back: it counts, and the next seal takes it away"
 SYNCED = "what the new file holds was synced before it had its name"
+ABOVE = "the folder was there, and its name on the disk"
 NAMED = "its name was on the disk before the sealed one went"
 
 
@@ -131,7 +132,8 @@ APPEND = scenario_of(
         "drop sync dir 1": CAME_BACK,
         "drop sync 1": SYNCED,
         "drop sync dir 2": NAMED,
-        "delay sync dir 2": NAMED,
+        "drop sync dir 3": ABOVE,
+        "delay sync dir 3": ABOVE,
     },
 )
 WRITE_AND_SEAL = scenario_of(

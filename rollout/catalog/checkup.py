@@ -14,7 +14,7 @@ from pathlib import Path
 from rollout.catalog.digest import TOO_LARGE, Digest
 from rollout.catalog.findings import Finding, command_in
 from rollout.catalog.index import UNREADABLE
-from rollout.catalog.look import EMPTY
+from rollout.catalog.look import EMPTY, FOREIGN
 from rollout.errors import RolloutError
 from rollout.limits import KIB, MIB
 from rollout.report import Report, examine
@@ -23,7 +23,7 @@ from rollout.storage.ending import ending_of
 from rollout.storage.fs import FileSystem
 from rollout.storage.home import Entry
 from rollout.storage.origin import Origin
-from rollout.storage.source import Opened, holds_record
+from rollout.storage.source import Opened, holds_record, open_path
 from rollout.upkeeping.vacuum import VacuumStep, Wishes, vacuum
 
 LARGE_BYTES = 64 * MIB
@@ -69,19 +69,27 @@ class Checkup:
                 yield from self._check_whole(file)
                 yield from self._check_size(file)
             else:
-                yield self._trouble(file, trouble)
+                yield self._trouble(file, trouble, self._torn_bytes(file) if trouble == FOREIGN else 0)
         except (RolloutError, OSError) as error:
             yield self._trouble(file, f"{UNREADABLE}{error}")
 
-    def _trouble(self, file: File, trouble: str) -> Finding:
+    def _torn_bytes(self, file: File) -> int:
+        """Of a file that holds nothing but a first line that was cut short, or zeros: how many bytes; else 0."""
+        with contextlib.closing(open_path(file.entry.path, fs=self.fs)) as opened:
+            end = recovery.inspect_first(opened.stored, opened.stored.size, holds_record)
+            return 0 if end.cut else opened.stored.size
+
+    def _trouble(self, file: File, trouble: str, torn_bytes: int = 0) -> Finding:
         command = None
         if trouble.startswith(UNREADABLE):
             kind, remedy = "unreadable", "see who may read it, where its key is, and whether the disk is well"
         elif trouble == TOO_LARGE:
             command = command_in(self.home, "show", file.reference)
             return self._finding("large", file, trouble, "reads it whole, however long that takes", command)
-        elif trouble == EMPTY:
+        elif trouble == EMPTY or torn_bytes:
             kind, remedy = "empty", "it can go"
+            if torn_bytes:
+                trouble = f"its creation was cut short: {torn_bytes:,} bytes, in which no reader finds a record"
             alone = command_in(self.home, "rm", file.reference)  # which else would delete the others, too
             command = alone if file.is_alone else ("rm", str(file.entry.path))
         else:

@@ -7,7 +7,9 @@ left to it: what was written to a moment ago is not called torn, nor left over.
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -16,14 +18,14 @@ from rollout.catalog.checkup import Checkup, File
 from rollout.catalog.findings import Finding, command_in
 from rollout.catalog.index import NAME, Index, with_index
 from rollout.catalog.status import IndexStatus
-from rollout.keeping import ASIDE, HALF_MADE
 from rollout.limits import MIB
 from rollout.storage import home as homes
 from rollout.storage.bases import Bases
+from rollout.storage.beside import ASIDE, ENDINGS, HALF_MADE, parse_hidden, parse_own
 from rollout.storage.displaced import RESCUED
 from rollout.storage.fs import FileSystem
 from rollout.storage.home import Entry
-from rollout.storage.keyed import has_keys
+from rollout.storage.keyed import KEYS_FILE, has_keys
 from rollout.storage.names import Names, fold
 
 Progress = Callable[[int, int], None]
@@ -31,7 +33,6 @@ Progress = Callable[[int, int], None]
 REST_DAYS, REST_BYTES = 30, 100 * MIB
 """Plain sessions that rest for so long, and together take so much, should be sealed."""
 _LEFTOVER_S = 600.0
-_HIDDEN = (ASIDE, HALF_MADE, ".mended", ".damaged", ".backup", ".rekeyed", ".vacuumed")
 _KEPT = ("torn", "damaged", "backup")
 
 
@@ -68,7 +69,7 @@ class _Doctor:
         files = list(self._files(entries, progress))
         checkup = Checkup(self._home, self._fs)
         found = [finding for file in files for finding in checkup.check(file)]
-        found += [*self._doubled(entries), *self._rest(files), *self._leftovers(files)]
+        found += [*self._doubled(entries), *self._rest(files), *self._leftovers(files), *self._half_made_keys()]
         found += [*self._names(entries), *self._oddities()]
         found += self._cache(status)
         return Diagnosis(
@@ -109,8 +110,8 @@ class _Doctor:
         for folder, _, found in homes.folders(self._home, fs=self._fs):
             for name, kind in found:
                 path = folder / name
-                ending = next((end for end in _HIDDEN if name.endswith(end)), None)
-                if kind == "file" and name.startswith(".") and ending and ids.parse_file_name(name[1 : -len(ending)]):
+                inner, ending = parse_hidden(name) or ("", "")
+                if kind == "file" and ids.parse_file_name(inner):
                     if (size := self._settled(path, _LEFTOVER_S)) is not None:
                         yield self._leftover(path, ending, size, files)
                 elif kind == "file" and (beside := _beside(name)) and (size := self._settled(path, 0)) is not None:
@@ -124,7 +125,7 @@ class _Doctor:
             yield Finding("kept", None, None, what, remedy, bytes=sum(kept))
 
     def _leftover(self, path: Path, ending: str, size: int, files: list[File]) -> Finding:
-        what = f"left by a command that did not come to its end ({ending[1:]})"
+        what = f"left by what did not come to its end: {ENDINGS[ending]}"
         command: tuple[str, ...] | None = ("rm", str(path))
         remedy = "deletes it; nobody reads it"
         if ending == ASIDE:
@@ -137,6 +138,22 @@ class _Doctor:
         what = f"holds the lines of {of}, which another program took away while it was being written"
         remedy = "compare it with what is there now; moved to that name it is the session again"
         return Finding("rescued", path, None, what, remedy, bytes=size)
+
+    def _half_made_keys(self) -> Iterator[Finding]:
+        """What is left of making keys: in the home, and beside the file that is named for all who say nothing."""
+        named = os.environ.get(KEYS_FILE)
+        keys = Path(os.path.realpath(named)) if named else None
+        for folder in dict.fromkeys([self._home, *([] if keys is None else [keys.parent])]):
+            with contextlib.suppress(OSError):
+                for name in self._fs.names(folder):
+                    path, of = folder / name, parse_own(name)
+                    is_old = keys is not None and path == keys.with_name(f"{keys.name}{HALF_MADE}")
+                    if not is_old and (of is None or (folder != self._home and path.with_name(of) != keys)):
+                        continue
+                    if (size := self._settled(path, _LEFTOVER_S)) is not None:
+                        what = "left by what did not come to its end: making a key, which nobody was told of"
+                        remedy = "deletes it; the file of keys has all that count"
+                        yield Finding("leftover", path, None, what, remedy, ("rm", str(path)), bytes=size)
 
     def _settled(self, path: Path, age_s: float) -> int | None:
         """The size of a file that was not written to for so long; None for another, or one that has gone."""

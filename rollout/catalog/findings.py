@@ -18,7 +18,8 @@ KINDS = (*PROBLEMS, *ADVICE)
 """In the order in which they are told.
 
     unreadable  the file cannot be read: permissions, a missing key, a disk that fails
-    empty       nothing stands in it;  foreign: no line of it is a record of a rollout
+    empty       nothing stands in it, or a first line that was cut short
+    foreign     no line of it is a record of a rollout
     resume      Codex does not go on with it, for what its lines say;  base: nor with one whose base is missing
     sealed      frames of a sealed file are damaged;  damaged: lines are;  torn: a crash cut its end short
     rescued     a file holds the lines of one that another program took away while it was written to

@@ -13,4 +13,4 @@ class Durability(enum.Enum):
     TURN = "turn"
     """At the end of a turn."""
     NONE = "none"
-    """When the operating system likes."""
+    """When the operating system likes; but what a new file is made with is on the disk before it has its name."""

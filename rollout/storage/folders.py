@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 
 from rollout.errors import WriteError
 from rollout.storage.port import AnyPath, FileSystem
@@ -10,27 +11,27 @@ from rollout.storage.synced import is_synced
 
 
 def make_dirs(fs: FileSystem, path: AnyPath, *, root: AnyPath | None = None) -> list[str]:
-    """Makes the directory `path` and those above it; the directories to sync, innermost first, for it to be durable.
+    """Makes the directory `path` and those above it; the directories to sync for a new name in it to be durable.
 
-    One that was there already may have been made by a process that died before its sync, so all from `path` up to
-    `root` are named, unless `path` is known to be durable; without a root, up to the innermost one that was there.
+    What holds below `root`: a directory is made only in one whose own name is on the disk. So, however many there are,
+    two are to be synced at the most: `path`, and the one above it, as who made `path` may have died before he synced
+    that. (Of directories that other programs made the same is believed.) Without a root only what is made here is.
     """
-    to_sync, missing = [], []
-    at = os.path.abspath(path)
-    top = None if root is None else at if is_synced(fs, at) else os.path.abspath(root)
-    while True:
-        to_sync.append(at)
-        try:
-            fs.status(os.path.join(at, "."))  # what is in it does not matter, and may be much
-        except (FileNotFoundError, NotADirectoryError):  # if a file is in the way, `make_folder` says so
-            missing.append(at)
-        else:
-            if top is None or not at.startswith(os.path.join(top, "")):
-                break
+    at = path = os.path.abspath(path)
+    top = path if root is None else os.path.abspath(root)
+    missing: list[str] = []
+    while not is_folder(fs, at):  # if a file is in the way, `make_folder` says so
+        missing.append(at)
         at = os.path.dirname(at)
+    is_below = at.startswith(os.path.join(top, ""))
+    if not missing:
+        return [path, os.path.dirname(path)] if is_below and not is_synced(fs, path) else [path]
+    if is_below and not any(listed.kind == "directory" for listed in fs.listed(at)):
+        fs.sync_dir(os.path.dirname(at))
     for directory in reversed(missing):
         make_folder(fs, directory)
-    return to_sync
+        fs.sync_dir(os.path.dirname(directory))
+    return [path]
 
 
 def make_folder(fs: FileSystem, path: str) -> None:
@@ -38,21 +39,21 @@ def make_folder(fs: FileSystem, path: str) -> None:
     try:
         fs.mkdir(path)
     except OSError as error:
-        if not (isinstance(error, FileExistsError) and _is_folder(fs, path)):  # else another process was as fast
+        if not (isinstance(error, FileExistsError) and is_folder(fs, path)):  # else another process was as fast
             raise _explain(fs, path, error) from error
 
 
-def _is_folder(fs: FileSystem, path: str) -> bool:
+def is_folder(fs: FileSystem, path: str) -> bool:
+    """Whether there is a directory at a path; what is in it does not matter, and may be much."""
     try:
-        fs.names(path)
+        return stat.S_ISDIR(fs.status(path).mode)
     except (FileNotFoundError, NotADirectoryError):
         return False
-    return True
 
 
 def _explain(fs: FileSystem, path: str, error: OSError) -> WriteError:
     above = os.path.dirname(path)
-    while not _is_folder(fs, above):
+    while not is_folder(fs, above):
         path, above = above, os.path.dirname(above)
     for name, kind in fs.listed(above):
         if name == os.path.basename(path):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,14 @@ from msgspec import Raw
 from rollout import ids
 from rollout.core import codec
 from rollout.core.reconstruct import Segment
-from rollout.errors import NotFound, UsageError, WriteError
+from rollout.errors import NotFound, RecordError, UsageError, WriteError
 from rollout.limits import DEFAULT
 from rollout.storage import home as homes
 from rollout.storage import recovery
 from rollout.storage.bases import Bases
+from rollout.storage.beside import new_file
 from rollout.storage.encrypted import Scribe
 from rollout.storage.fs import FileSystem
-from rollout.storage.holder import Holder
 from rollout.storage.points import Extent, lines_of
 from rollout.storage.source import Lineage, Opened, holds_record, open_path
 
@@ -130,46 +130,38 @@ def whole(lineage: Lineage) -> list[Segment]:
     return segments
 
 
-def write_copy(
-    fs: FileSystem,
-    target: Path,
-    head: bytes,
-    segments: Sequence[Segment],
-    skip: int = 0,
-    *,
-    held_by: Holder,
-    mtime_ns: int | None = None,
-    check: Callable[[], None] = lambda: None,
-    scribe: Scribe | None = None,
-) -> None:
-    """Makes or replaces the file `target`: `head`, then the lines of the segments (newest first) in their order.
+def copied(head: bytes, segments: Sequence[Segment], skip: int = 0, scribe: Scribe | None = None) -> Iterator[bytes]:
+    """The line `head`, then blocks of the lines of the segments (newest first) in their order; a `scribe` encrypts.
 
-    A `scribe` encrypts them.
-
-    Of the newest one the lines up to byte `skip` are left out. It is on the disk before it has its name, and that only
-    if `check` raises nothing. Locked while it is written: else it is what a crash has left. WriteError.
+    Of the newest one the lines up to byte `skip` are left out. WriteError for a line that cannot be encrypted.
     """
-    beside = target.with_name(f".{target.name}.new")
+    yield head if scribe is None else scribe.head(head)
+    for segment in reversed(segments):
+        for block in _blocks(segment, skip if segment is segments[0] else 0):
+            try:
+                yield block if scribe is None else scribe.lines(block)
+            except RecordError as error:
+                remedy = "repair it first, or fork it without copy=True"
+                raise WriteError(f"cannot be encrypted: {error.message}", path=segment.path, remedy=remedy) from error
+
+
+def replace_with(
+    fs: FileSystem, path: Path, blocks: Iterable[bytes], *, mtime_ns: int, check: Callable[[], None]
+) -> None:
+    """Makes the `blocks` all that the file at `path` holds, which the caller has locked; its time is `mtime_ns`.
+
+    What is new is on the disk before it has the name, and has it only if `check` raises nothing. WriteError.
+    """
     try:
-        with contextlib.suppress(FileNotFoundError):
-            fs.unlink(beside)  # of a copy that a crash cut short
-        with contextlib.closing(fs.open_append(beside, create=True)) as file:
-            file.lock(held_by)
-            file.append(head if scribe is None else scribe.head(head))
-            for segment in reversed(segments):
-                for block in _blocks(segment, skip if segment is segments[0] else 0):
-                    file.append(block if scribe is None else scribe.lines(block))
-            if mtime_ns is not None:
-                file.set_mtime(mtime_ns)
+        with new_file(fs, path) as (file, name), contextlib.closing(file):
+            for block in blocks:
+                file.append(block)
+            file.set_mtime(mtime_ns)
             file.sync()
             check()
-            fs.rename(beside, target)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            fs.unlink(beside)
-        if isinstance(error, OSError):
-            raise WriteError(f"could not be copied: {error.strerror}", path=target) from error
-        raise
+            fs.rename(name, path)
+    except OSError as error:
+        raise WriteError(f"could not be copied: {error.strerror}", path=path) from error
 
 
 def _blocks(segment: Segment, start: int) -> Iterator[bytes]:

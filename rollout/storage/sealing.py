@@ -28,6 +28,7 @@ import zstandard
 
 from rollout.errors import Conflict, NotARollout, NotFound, UsageError, WriteError
 from rollout.limits import DEFAULT, MIB, Limits
+from rollout.storage.beside import HALF_MADE, hidden, new_file
 from rollout.storage.fs import AppendFile, FileSystem, ReadFile
 from rollout.storage.holder import Holder
 from rollout.storage.sealed import (
@@ -94,7 +95,8 @@ def seal(
         before = (plain.size(), fs.status(path).mtime_ns)
         packer = zstandard.ZstdCompressor(level=level, write_checksum=True, write_content_size=True)
         tell = _Steps(progress, 2 * before[0])
-        with _beside(fs, target, held) as (new, name):
+        with new_file(fs, target) as (new, name):
+            held.callback(new.close)
             _write_frames(new, plain, before[0], packer, frame_bytes, tell)
             new.set_mtime(before[1])
             new.sync()
@@ -139,7 +141,8 @@ def unseal(
         if _is_there(fs, other):  # somebody else was faster
             return other
         tell = _Steps(progress, 2 * sealed.size())
-        with _beside(fs, other, held) as (new, name):
+        with new_file(fs, other) as (new, name):
+            held.callback(new.close)
             try:
                 for text in _texts(sealed, limits, tell):
                     new.append(text)
@@ -208,27 +211,6 @@ def _locked(fs: FileSystem, path: Path, held: contextlib.ExitStack, held_by: Hol
     held.callback(file.close)
     file.lock(held_by)
     return file
-
-
-def _new_name(target: Path) -> Path:
-    return target.with_name(f".{target.name}.new")
-
-
-@contextlib.contextmanager
-def _beside(fs: FileSystem, target: Path, held: contextlib.ExitStack) -> Iterator[tuple[AppendFile, Path]]:
-    """A new locked file that is to be renamed to `target`, and its name for now; gone after an error."""
-    name = _new_name(target)
-    with contextlib.suppress(FileNotFoundError):
-        fs.unlink(name)  # of one that a crash cut short
-    try:
-        file = fs.open_append(name, create=True)
-        held.callback(file.close)
-        file.hold(0)  # without a note, which would tell of this name
-        yield file, name
-    except BaseException:
-        with contextlib.suppress(OSError):
-            fs.unlink(name)
-        raise
 
 
 def _write_frames(
@@ -317,7 +299,7 @@ def _is_prefix(texts: Iterator[bytes], plain: ReadFile) -> int | None:
 
 def _sweep(fs: FileSystem, path: Path, held: contextlib.ExitStack, held_by: Holder) -> None:
     """Takes away what a crash in a seal or an unseal left half made beside the file that is there."""
-    names = [_new_name(found) for found in (path, twin(path)) if found is not None]
+    names = [hidden(found, HALF_MADE) for found in (path, twin(path)) if found is not None]
     if left := [name for name in names if _is_there(fs, name)]:
         _locked(fs, path, held, held_by)
         for name in left:

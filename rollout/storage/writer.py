@@ -5,30 +5,22 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
-from rollout.errors import NotFound, RolloutError, WriteError
+from rollout.errors import NotFound, RecordError, RolloutError, WriteError
 from rollout.storage import recovery
 from rollout.storage.appending import Appender
+from rollout.storage.beside import REKEYED, hidden, new_file, publish
 from rollout.storage.durability import Durability
 from rollout.storage.folders import make_dirs
 from rollout.storage.fs import AnyPath, AppendFile, FileSystem
 from rollout.storage.holder import Holder
 
-REKEYED = ".rekeyed"
-"""How the hidden file ends that a rollout is encrypted or decrypted into, beside the old one: `.<name>.rekeyed`."""
-
-
-def rekeyed_beside(path: AnyPath) -> str:
-    """The path of that file."""
-    folder, name = os.path.split(os.fspath(path))
-    return os.path.join(folder, f".{name}{REKEYED}")
-
 
 def remove_rekeyed(fs: FileSystem, path: AnyPath) -> None:
-    """What a crash has left of it, under the lock of the rollout: it may be the plain text of an encrypted one."""
+    """What a crash has left of encrypting it, under the lock of the rollout: that may be the plain text."""
     with contextlib.suppress(FileNotFoundError):
-        fs.unlink(rekeyed_beside(path))
+        fs.unlink(hidden(path, REKEYED))
 
 
 def holder(since: str) -> Holder:
@@ -47,7 +39,7 @@ class Writer(Appender):
         cls,
         fs: FileSystem,
         path: AnyPath,
-        lines: Sequence[bytes],
+        lines: Iterable[bytes],
         *,
         held_by: Holder,
         durability: Durability = Durability.TURN,
@@ -55,25 +47,33 @@ class Writer(Appender):
     ) -> Writer:
         """A new file with its first lines, and the directories it needs, up to `root`; durable unless NONE.
 
+        They may come in blocks. The file has its name, and can be opened by others, only when it is on the disk, and
+        then it is locked; its name is on the disk with the first commit, if the durability is NONE.
         WriteError if the file is there already or cannot be made; then it is not left behind.
         """
         name = os.fspath(path)
         with explained(name):
-            dirs = make_dirs(fs, os.path.dirname(name) or ".", root=root)
-            file = fs.open_append(name, create=True)
-        with closing_on_error(file):
-            with explained(name):
-                file.lock(held_by)
-            try:
-                writer = cls(fs, name, file, dirs, durability)
-                writer.append(lines)
-                writer.end_turn()
-            except BaseException as error:
-                with contextlib.suppress(OSError):
-                    fs.unlink(name)  # nobody was told of it, and it is locked
-                if isinstance(error, WriteError):
-                    error.remedy = "nothing of it is left; mend what the system complains of, then try again"
-                raise
+            with _unmade(name, "its directories could not be put on the disk"):
+                dirs = make_dirs(fs, os.path.dirname(name) or ".", root=root)
+            with new_file(fs, name) as (file, half_made):
+                with _unmade(name, "could not be written"):
+                    for block in filter(None, lines):
+                        file.append(_checked(block))
+                with _unmade(name, "could not be put on the disk"):
+                    file.sync()
+                publish(fs, half_made, name)
+                try:
+                    file.lock(held_by, at=name)
+                    writer = cls(fs, name, file, dirs, durability)
+                    if durability is not Durability.NONE:
+                        with _unmade(name, "could not be put on the disk"):
+                            for directory in dirs:
+                                fs.sync_dir(directory)
+                        writer._durable_end, writer._unsynced_dirs = writer.end, ()
+                except BaseException:
+                    with contextlib.suppress(OSError):
+                        fs.unlink(name)  # nobody was told of it, and it is locked
+                    raise
         return writer
 
     @classmethod
@@ -118,6 +118,18 @@ def closing_on_error(file: AppendFile) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _unmade(path: str, what: str) -> Iterator[None]:
+    """Turns an OSError of making a file into a WriteError, but for those that `explained` has more words for."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError, FileExistsError, PermissionError):
+        raise
+    except OSError as error:
+        remedy = "nothing of it is left; mend what the system complains of, then try again"
+        raise WriteError(f"{what}: {error.strerror}", path=path, remedy=remedy) from error
+
+
+@contextlib.contextmanager
 def explained(path: str) -> Iterator[None]:
     """Turns an OSError of opening into an exception of this library."""
     try:
@@ -136,3 +148,10 @@ def _explain(error: OSError, path: str) -> RolloutError:
             return WriteError("may not be written", path=path, remedy="check the permissions of it and its directories")
         case _:
             return WriteError(f"cannot be opened for append: {error.strerror}", path=path)
+
+
+def _checked(block: bytes) -> bytes:
+    """A block of lines. RecordError for one that is not."""
+    if not block.endswith(b"\n"):
+        raise RecordError("a line is ended by its only newline")
+    return block

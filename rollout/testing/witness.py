@@ -304,12 +304,12 @@ class Witness:
             raise AssertionError(f"{self.path}: what {who} sees, and what was written: {wrong!r}")
 
     def find(self, data: bytes | None, acked: int) -> Moment | None:
-        """The moment at which a crash has left the file; None if nothing of it is there, and nothing need be."""
+        """The moment at which a crash has left the file (made as a whole); None if it is not there, and need not be."""
         lines = 0 if data is None else count_lines(data)
         there = [i for i, moment in enumerate(self.moments) if moment.lines <= lines]
         assert acked <= max(there, default=-1), f"{self.path} has lost what was acknowledged"
         born = self.moments[0].lines
-        assert there or data is None or born == 1, f"{self.path} is a copy with {lines} of its {born} lines"
+        assert there or data is None, f"{self.path} has its name, and {lines} of the {born} lines it was made with"
         return self.moments[there[-1]] if there else None
 
     def at(self, trial: Trial, number: int, moment: Moment) -> Witness:

@@ -20,6 +20,7 @@ from rollout.errors import RecordError, UsageError, WriteError
 from rollout.state import Turn
 from rollout.storage import home as homes
 from rollout.storage.bases import base_of
+from rollout.storage.beside import REKEYED, hidden
 from rollout.storage.cipher import Cipher, cipher_of
 from rollout.storage.decrypting import DecryptingSource
 from rollout.storage.encrypted import Scribe, blank, is_expired, parts_of, renew
@@ -27,7 +28,6 @@ from rollout.storage.fs import AppendFile, FileSystem
 from rollout.storage.origin import Origin
 from rollout.storage.references import Users
 from rollout.storage.source import Opened, open_path
-from rollout.storage.writer import rekeyed_beside
 from rollout.upkeeping import repair
 from rollout.upkeeping.replacing import refuse_used
 from rollout.upkeeping.rewriting import (
@@ -169,7 +169,7 @@ def _encrypted(opened: Opened, cipher: Cipher, path: Path) -> Iterator[bytes]:
 
 
 def _exchange(file: AppendFile, origin: Origin, path: Path, pieces: Iterable[bytes], *, keeps_places: bool) -> None:
-    fs, new, size = origin.fs, Path(rekeyed_beside(path)), file.size()
+    fs, new, size = origin.fs, hidden(path, REKEYED), file.size()
 
     def prove() -> None:
         changed = _differences(origin, Through(None, path, origin.home, fs=fs, at=new), keeps_places)

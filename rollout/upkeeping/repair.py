@@ -25,6 +25,7 @@ from rollout.errors import Conflict, InUse, UsageError, WriteError
 from rollout.limits import DEFAULT, MIB, Limits
 from rollout.storage import home as homes
 from rollout.storage import recovery
+from rollout.storage.beside import BACKUP, DAMAGED, MENDED, hidden
 from rollout.storage.fs import REAL, AppendFile, FileSystem
 from rollout.storage.origin import AnySource, Origin, find, locate_to_change
 from rollout.storage.plain import FileSource
@@ -154,7 +155,7 @@ def _forks(fs: FileSystem, file: AppendFile, path: Path, origin: Origin, first: 
 def _replace(fs: FileSystem, file: AppendFile, plan: RepairPlan, before: dict[str, object], done: Repaired) -> Repaired:
     """Puts the new file in the old one's place; whatever stands under a hidden name is of no use to anybody."""
     path, source = plan.path, FileSource(file)
-    new, damaged, backup = (path.with_name(f".{path.name}.{what}") for what in ("mended", "damaged", "backup"))
+    new, damaged, backup = (hidden(path, ending) for ending in (MENDED, DAMAGED, BACKUP))
     numbered = _next_number(fs, path)
     moves = any(step.action == "move" for step in plan.inside)
 

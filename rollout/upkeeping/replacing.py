@@ -19,6 +19,7 @@ from rollout.core.turns import Kind, Mark, Span
 from rollout.errors import InUse, WriteError
 from rollout.limits import MIB
 from rollout.state import Turn, read_turns
+from rollout.storage.beside import VACUUMED, hidden
 from rollout.storage.fs import AppendFile, FileSystem
 from rollout.storage.origin import Origin
 from rollout.storage.plain import FileSource
@@ -70,7 +71,7 @@ def check(fs: FileSystem, file: AppendFile, origin: Origin, change: Exchange, us
 def exchange(fs: FileSystem, file: AppendFile, origin: Origin, change: Exchange, users: Users) -> None:
     """Writes the file anew, proves it, and puts it in the place of the old, locked one. WriteError, OSError."""
     path, source = change.path, FileSource(file)
-    new = path.with_name(f".{path.name}.vacuumed")
+    new = hidden(path, VACUUMED)
 
     def prove() -> None:
         changed = _differences(origin, Through(None, path, origin.home, origin.limits, fs=fs, at=new), change.renewed)

@@ -270,6 +270,7 @@ def die_before_the_first_item_and_begin_again(disk: SimulatedDisk, acknowledge: 
 def check_both(disk: SimulatedDisk, acked: list[Any]) -> None:
     """The second session is there as far as it was acknowledged; what has begun has its session_meta, and goes on."""
     second, tree = begun("second", disk), disk.tree()
+    assert all(b"}\n" in (data or b"") for path, data in tree.items() if "/rollout-" in path), "a part of a first line"
     found, log = second.items(None), second._log()
     assert found in (acked, ["b"])
     if log is not None:

@@ -15,7 +15,7 @@ from rollout.storage.durability import Durability
 from rollout.storage.recovery import mark_batch
 from rollout.storage.writer import Writer
 from rollout.testing.crashes import Check, Tree, Workload, crash_states, explore
-from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
+from rollout.testing.disk import Effect, Fault, Kind, Op, SimulatedDisk
 from tests.crashing import Scenario, each, each_sync, once
 from tests.storage import ME, holds_record, line, read
 
@@ -23,8 +23,8 @@ HOME = "/home"
 DAY = f"{HOME}/sessions/2026/03/20"
 PATH = f"{DAY}/a.jsonl"
 START: dict[str, bytes | None] = {HOME: None}
-DIRS = 5
-"""Directories from the file up to the home."""
+MADE = 4
+"""Directories that are made for the file, from the home down."""
 Ack = Callable[[Any], None]
 BATCHES = {frozenset(range(10, 14)), frozenset(range(20, 22))}
 
@@ -178,7 +178,12 @@ def kept_beside(tree: Tree) -> list[bytes]:
 
 
 def check_in_order(state: SimulatedDisk, acked: list[Any]) -> None:
-    """As `check`, and what is read has no gap: true as long as the system writes in order."""
+    """As `check`, and what is read has no gap: true as long as the system writes in order.
+
+    A file that was created begins with its whole first line at any time.
+    """
+    data = state.tree().get(PATH)
+    assert data is None or data.startswith(line(0))
     check(state, acked)
     data = state.tree().get(PATH)
     if data is not None:
@@ -202,11 +207,17 @@ def check_mended(torn: bytes) -> Check:
     return check_it
 
 
+SOON = "nothing is acknowledged before; where a process dies in between the order counts, which another test asks for"
+
+
 def scenario_of(workload: Workload, harmless: Mapping[str, str]) -> Scenario:
-    return Scenario(workload.__name__, workload, check_in_order, START, harmless, fewest=80)
+    known = {**{f"delay sync dir {n}": SOON for n in range(MADE)}, **harmless}
+    return Scenario(workload.__name__, workload, check_in_order, START, known, fewest=80)
 
 
 KNOWN = "the names were synced when the file was reopened first; that it was, nobody can know when it is again"
+ABOVE = "who opens the file syncs the folder above its own, too"
+MADE_BEFORE = "that folder's name was synced when it was made; nobody can know that it was"
 WRITERS = [
     scenario_of(create_and_append_each_on_the_disk, {}),
     scenario_of(append_many_and_commit, {}),
@@ -215,7 +226,12 @@ WRITERS = [
     scenario_of(create_without_a_sync_and_commit_at_last, {}),
     scenario_of(
         die_and_go_on_in_another_process,
-        {f"drop sync dir {n}": KNOWN for n in range(DIRS, 2 * DIRS)} | {f"delay sync dir {2 * DIRS - 1}": KNOWN},
+        {
+            f"drop sync dir {MADE - 1}": ABOVE,
+            **dict.fromkeys((f"drop sync dir {MADE + 1}", f"delay sync dir {MADE + 1}"), MADE_BEFORE),
+            **dict.fromkeys((f"drop sync dir {MADE + 2}", f"drop sync dir {MADE + 3}"), KNOWN),
+            f"delay sync dir {MADE + 3}": KNOWN,
+        },
     ),
 ]
 THERE = "what the file held was on the disk before, and so was its name: this recovery would be made again"
@@ -224,9 +240,7 @@ RECOVERY = Scenario(
     mend,
     check_mended(TORN),
     {PATH: TORN},
-    {"drop sync 1": THERE}
-    | {f"drop sync dir {n}": THERE for n in range(1, DIRS + 1)}
-    | {f"delay sync dir {DIRS}": THERE},
+    {"drop sync 1": THERE} | {"drop sync dir 1": THERE, "drop sync dir 2": THERE, "delay sync dir 2": THERE},
     fewest=20,
 )
 RENAME = Scenario("rename", replace_by_rename, check_replaced, {PATH: b"old"})
@@ -259,6 +273,69 @@ def test_what_a_failed_sync_may_have_lost_does_not_harm_what_comes_after_reopeni
 
 def test_a_file_that_is_replaced_by_rename_is_the_old_or_the_new_one() -> None:
     assert RENAME.explore().states == 18
+
+
+class Dies(BaseException):
+    """A process."""
+
+
+class Dying(SimulatedDisk):
+    """Its process dies before the operation with that number."""
+
+    dies_at = -1
+
+    def do(self, op: Op) -> int:
+        if len(self.attempts) == self.dies_at:
+            self.dies_at = -1
+            raise Dies
+        return super().do(op)
+
+
+OTHER = f"{DAY}/b.jsonl"
+
+
+def create_other(disk: SimulatedDisk) -> None:
+    Writer.create(disk, OTHER, [line(0)], held_by=ME, root=HOME).close()
+
+
+def ops_of_creating() -> int:
+    disk = SimulatedDisk(START)
+    create(disk)
+    return len(disk.attempts)
+
+
+@pytest.mark.parametrize("dies_at", range(ops_of_creating()))
+def test_who_dies_while_it_creates_leaves_no_file_with_a_part_of_a_line_and_is_in_nobodys_way(dies_at: int) -> None:
+    disk = Dying(START)
+    disk.dies_at = dies_at
+    with pytest.raises(Dies):
+        create(disk)
+    disk.kill()
+    assert disk.tree().get(PATH, line(0)) == line(0)
+    again = SimulatedDisk(disk.tree())
+    with pytest.raises(WriteError, match="is there already") if PATH in disk.tree() else contextlib.nullcontext():
+        create(again)
+    assert not [name for name in again.tree() if name.endswith(".new")]
+    assert again.tree()[PATH] == line(0)
+    create_other(disk)
+    states = list(crash_states(disk))
+    assert states
+    for tree in states:
+        assert tree[OTHER] == line(0), "its folders were not on the disk"
+        assert tree.get(PATH, line(0)) == line(0)
+
+
+def test_a_new_file_costs_two_syncs_of_directories_where_its_folder_is_there() -> None:
+    disk = SimulatedDisk(START)
+    create(disk).close()
+    assert disk.attempts.count(Kind.SYNC_DIR) == MADE + 1
+    disk = SimulatedDisk(disk.tree())
+    create_other(disk)
+    assert (disk.attempts.count(Kind.SYNC), disk.attempts.count(Kind.SYNC_DIR)) == (1, 2)
+    disk = SimulatedDisk({path: data for path, data in disk.tree().items() if not path.startswith(DAY)})
+    disk.mkdir(f"{DAY[:-2]}19")
+    create(disk)  # the first one of a day
+    assert disk.attempts.count(Kind.SYNC_DIR) == 2
 
 
 @each_sync(RENAME, *WRITERS, RECOVERY)
