@@ -166,8 +166,6 @@ def check_session(session: Session, *, is_closed: bool) -> None:
         in_a_thread(lambda: session.do(go_on))
         in_a_thread(session.log.close)
     for path in sorted(session.store.home.rglob("rollout-*.jsonl")):
-        if path.stat().st_size == 0:
-            continue  # what an interrupt in `create` leaves: nobody was told of it
         with session.store.open(path) as log, log.turn(context()) as turn:
             turn.user("opened again")
         check_file(session, path, is_it=path == session.log.path)
