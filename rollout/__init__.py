@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from rollout.turn_context import TurnContext
     from rollout.upkeeping.repair import Repaired, RepairPlan, apply_repair, plan_repair
     from rollout.upkeeping.room import Room, Usage
-    from rollout.upkeeping.vacuum import Vacuumed, VacuumStep
 
 __all__ = [
     "Ambiguous",
@@ -125,8 +124,6 @@ __all__ = [
     "TurnSummary",
     "Usage",
     "UsageError",
-    "VacuumStep",
-    "Vacuumed",
     "WrongKey",
     "apply_repair",
     "check_session_id",
@@ -193,7 +190,6 @@ _WRITTEN_IN = {  # the names above, as they are imported for a type checker
     "rollout.turn_context": "TurnContext",
     "rollout.upkeeping.repair": "Repaired RepairPlan apply_repair plan_repair",
     "rollout.upkeeping.room": "Room Usage",
-    "rollout.upkeeping.vacuum": "Vacuumed VacuumStep",
 }
 _MODULES = {name: module for module, names in _WRITTEN_IN.items() for name in names.split()}
 _WRITTEN_AS = {"open": "open_rollout"}

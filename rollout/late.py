@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from rollout.storage import writer as writer
     from rollout.upkeeping import rekeying as rekeying
     from rollout.upkeeping import room as room
-    from rollout.upkeeping import vacuum as vacuum
 
 _MODULES = {  # those above, as they are imported for a type checker
     "rollout": "encoding keeping labelling log places",
@@ -45,7 +44,7 @@ _MODULES = {  # those above, as they are imported for a type checker
     ),
     "rollout.core": "memory",
     "rollout.storage": "origin sealing writer",
-    "rollout.upkeeping": "rekeying room vacuum",
+    "rollout.upkeeping": "rekeying room",
 }
 _PACKAGES = {name: package for package, names in _MODULES.items() for name in names.split()}
 

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from rollout.storage.sealing import Sealed
     from rollout.turn import Tags
     from rollout.upkeeping.room import Room
-    from rollout.upkeeping.vacuum import Vacuumed
 
 Reference = str | os.PathLike[str] | int
 """A thread id, the beginning or the name of one, a path, or -1, -2, … for the newest threads (see `Store.resolve`)."""
@@ -303,28 +302,6 @@ class Store:
         """
         paths = None if refs is None else [self.resolve(ref) for ref in refs]
         return late.room.measure(paths, self.home, self._ports.fs, progress)
-
-    def vacuum(
-        self,
-        refs: Sequence[Reference] | None = None,
-        *,
-        apply: bool = False,
-        legacy_forks: bool = False,
-        event_images: bool = False,
-        progress: Progress | None = None,
-    ) -> Vacuumed:
-        """Forks refer to what they hold copies of, and exact copies go; a dry run unless `apply`. None: all rollouts.
-
-        No reader sees a difference, which is proven file by file before one is replaced; what cannot be done says why.
-        With `legacy_forks` also for forks that Codex does not go on with afterwards (this library does), with
-        `event_images` also pictures that Codex then leaves out of its list of turns (the model sees them still).
-        NotFound, Ambiguous. See `rollout.upkeeping.vacuum`.
-        """
-        paths = None if refs is None else [self.resolve(ref, to_change=True) for ref in refs]
-        is_inside = all(path.absolute().is_relative_to(self.home) for path in paths or ())
-        fs = (self._ports if is_inside else self._outside).fs
-        wishes = late.vacuum.Wishes(apply, legacy_forks, event_images)
-        return late.vacuum.vacuum(paths, self.home, fs, wishes, progress)
 
     def refresh_index(self, rebuild: bool = False, texts: bool = True, progress: Progress | None = None) -> IndexStatus:
         """Brings the index of the home up to date, the `texts` that are searched too; `rebuild`: begins anew.

@@ -18,7 +18,6 @@ from rollout.storage.encrypted import encrypt_line
 from rollout.storage.fs import REAL
 from rollout.storage.keyed import with_keys
 from rollout.storage.origin import Origin
-from rollout.upkeeping.rekeying import empty_expired
 from tests import builders as b
 from tests import strategies
 from tests.enciphering import a_cipher, enciphered
@@ -52,14 +51,6 @@ def at(seconds: float) -> Cipher:
 def texts_at(seconds: float, data: bytes) -> list[str]:
     history = rollout.reconstruct(data, cipher=at(seconds)).history
     return [item["content"][0]["text"] for item in history]
-
-
-def emptied(data: bytes, seconds: float, folder: Path) -> bytes:
-    """What `vacuum` leaves of a log."""
-    path = folder / f"rollout-2026-03-20T10-00-00-{b.THREAD}.jsonl"
-    path.write_bytes(data)
-    empty_expired(with_keys(REAL, at(seconds)), path, folder)
-    return path.read_bytes()
 
 
 def check(lines: list[bytes], expire_at: list[int], now: int, small: Limits) -> None:
@@ -99,26 +90,6 @@ def test_so_it_is_where_newer_lines_expire_before_older_ones(
     check(lines, expire_at, 0, small)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("expiry")
-
-
-@settings(max_examples=50)
-@given(lines=logs, now=st.integers(0, 30))
-def test_what_vacuum_leaves_says_the_same_for_ever(folder: Path, lines: list[bytes], now: int) -> None:
-    data = lasting(lines, list(range(len(lines))))
-    left = emptied(data, now, folder)
-    assert [len(line) for line in left.split(b"\n")] == [len(line) for line in data.split(b"\n")]
-    before = rollout.reconstruct(data, cipher=at(now))
-    state = rollout.reconstruct(left, cipher=at(-10))  # the clock went back: what was emptied is gone all the same
-    again = [record.payload for record in rollout.records(left, cipher=at(now))]
-    assert again == [record.payload for record in rollout.records(data, cipher=at(now))]
-    if now >= len(lines):
-        assert list(state.history) == list(before.history) == []
-    assert state.damage == ()
-
-
 @given(logs)
 def test_what_is_left_of_what_is_left_is_the_same_and_little_longer(lines: list[bytes]) -> None:
     for record in rollout.records(b.log(*lines[1:])):
@@ -155,20 +126,6 @@ def test_of_what_an_old_compaction_keeps_an_expired_user_message_counts_and_noth
     lines = [b.session_meta(), b.user("q1"), said, b.legacy_compacted("S"), b.items_removed(2)]
     assert texts_at(0, lasting(lines, [NEVER])) == left
     assert texts_at(20, lasting(lines, [0, NEVER, 10, NEVER, NEVER])) == left
-
-
-@pytest.mark.parametrize("kind", ["response_item", "event_msg", "turn_context", "world_state", "compacted", "x", ""])
-@pytest.mark.parametrize(
-    "payload", [7, {}, {"type": "x"}, {"type": ""}, {"model": ""}, {"message": ""}, {"replacement_history": []}]
-)
-def test_what_is_left_of_the_shortest_line_stands_in_its_place(folder: Path, kind: str, payload: object) -> None:
-    line = b.dump({"expires": "2", "type": kind, "payload": payload})
-    data = enciphered([b.session_meta(), line])
-    left = emptied(data, 0, folder)
-    assert len(left) == len(data)
-    (before, after) = ([*rollout.records(file, cipher=at(0))][1] for file in (data, left))
-    assert (before.type, before.payload) == (after.type, after.payload)
-    assert (after.type, after.payload) != (kind, payload) or kind == "compacted" or payload in (7, {})
 
 
 def test_an_expired_item_is_one_of_those_that_items_removed_takes() -> None:

@@ -47,7 +47,6 @@ def test_no_word_of_an_encrypted_home_stands_on_its_disk(tmp_path: Path) -> None
     store.tree()
     store.detach(child.id)
     store.seal(whole.id)
-    store.vacuum(apply=True)
     with store.open(whole.id) as again:
         take_turn(again, "hidden-eleven")
     with log.path.open("ab") as file:
@@ -192,29 +191,6 @@ def test_a_line_that_has_expired_is_not_shown(tmp_path: Path) -> None:
     assert rollout.verify(log.path, cipher=open_at(91)).ok
     statuses = [line.status for line in rollout.explain(log.path, cipher=open_at(91))]
     assert "visible" not in statuses
-
-
-def test_vacuum_empties_what_has_expired_and_keeps_every_place(tmp_path: Path) -> None:
-    with a_secret_log(a_secret_store(tmp_path, open_at(0))) as log:
-        take_turn(log, "ancient")
-        log.rollback(1)
-        take_turn(log, "ancient too")
-        with log.fork() as child:
-            take_turn(child, "f")
-    with a_secret_store(tmp_path, open_at(30), start=START + 30).open(log.id) as again:
-        take_turn(again, "new")
-    later = a_secret_store(tmp_path, open_at(70), start=START + 70)
-    before, size = told(rollout.reconstruct(log.path, cipher=open_at(70))), log.path.stat().st_size
-    (step,) = later.vacuum([log.id], apply=True).steps
-    assert (step.action, step.done, step.saved_bytes) == ("expire", True, 0)
-    assert later.vacuum([log.id]).steps == ()
-    assert log.path.stat().st_size == size
-    assert told(rollout.reconstruct(log.path, cipher=open_at(70))) == before
-    early = open_at(1)  # the clock went back: what was emptied is gone all the same
-    assert texts(rollout.reconstruct(log.path, cipher=early)) == ["new", "answer to new"]
-    assert rollout.verify(log.path, cipher=early).ok
-    assert b"ancient" not in whole_text(log.path, early)
-    assert texts(rollout.reconstruct(child.path, cipher=early)) == ["f", "answer to f"]
 
 
 def whole_text(path: Path, cipher: Cipher) -> bytes:

@@ -227,30 +227,6 @@ def test_what_is_no_rollout_and_what_has_no_session_meta_is_told_apart(home: Pat
     assert told == {homes.thread_id(n): (kind, False) for n, kind in kinds.items()}
 
 
-def test_a_fork_that_copied_its_source_refers_to_it_after_the_command(home: Path) -> None:
-    with Store(home).create(cwd="/p", model_provider="m") as log:
-        for n in range(9):
-            with log.turn({"model": "m"}) as made:
-                made.user(f"{n}" * 500)
-        with log.fork(copy=True) as child:
-            path = child.path
-    found = only(home, "copy")
-    assert (found.path, found.is_problem) == (path, False)
-    before = path.stat().st_size
-    obey(found, home)
-    assert path.stat().st_size == before - (found.bytes or 0)
-
-
-def test_a_large_file_with_data_that_stands_twice_is_thinned_by_the_command(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    note = b.event("token_count", info=None, filler="x" * 500)
-    whole(home, 1, b.started("t2"), b.user("q"), note, note, b.completed("t2"))
-    assert not findings(home)
-    monkeypatch.setattr(checkup, "LARGE_BYTES", 100)
-    obey(only(home, "bloat"), home)
-
-
 def test_sessions_that_rest_are_sealed_by_the_command(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole(home, 1)
     assert not findings(home)

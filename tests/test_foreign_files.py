@@ -27,7 +27,6 @@ CHANGING: dict[str, Callable[[Store, Any], object]] = {
     "unseal": lambda store, ref: store.unseal(ref),
     "rekey": lambda store, ref: store.rekey(ref),
     "decrypt": lambda store, ref: store.decrypt(ref),
-    "vacuum": lambda store, ref: store.vacuum([ref], apply=True),
     "rollout.open": lambda store, ref: rollout.open(ref, home=store.home).close(),
     "rollout.plan_repair": lambda store, ref: rollout.apply_repair(rollout.plan_repair(ref, home=store.home)),
 }

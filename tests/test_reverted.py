@@ -84,14 +84,6 @@ def test_a_fork_names_the_file_that_its_point_is_in(world: World) -> None:
     assert world.said() == SAID
 
 
-def test_a_fork_that_was_a_copy_comes_to_name_the_file_that_its_lines_are_in(world: World) -> None:
-    with world.store.open(world.revert, "read") as log, log.fork(copy=True) as copy:
-        take_turn(copy, "c")
-    world.store.vacuum([copy.path], apply=True, legacy_forks=True)
-    assert base_of(copy) == {"thread_id": PART, "end_byte_offset": world.revert.stat().st_size}
-    assert says(copy.path) == [*BOTH, "c", "answer to c"]
-
-
 def test_a_list_and_a_tree_tell_where_forks_come_from(world: World) -> None:
     rows = {row.id: row for row in world.store.list(forks=True)}
     comes_from = {id: row.forked_from for id, row in rows.items()}
@@ -194,22 +186,6 @@ def test_a_file_is_mended_only_behind_what_others_need(world: World) -> None:
     store = world.store
     store.detach(world.fork.id)
     assert rollout.plan_repair(world.revert).in_use == ()
-
-
-def test_nothing_is_thinned_out_of_a_file_under_those_who_need_it(world: World) -> None:
-    line = b.token_count(1)
-    data = world.revert.read_bytes()
-    at = data.index(b"\n") + 1
-    doubled = b.log(line, line)
-    world.revert.write_bytes(data[:at] + doubled + data[at:])
-    text = world.fork.path.read_bytes()
-    size = str(len(data)).encode()
-    assert text.count(size) == 1
-    world.fork.path.write_bytes(text.replace(size, str(len(data) + len(doubled)).encode()))
-    before = world.said()
-    (step,) = world.store.vacuum([world.revert], apply=True).steps
-    assert (step.done, world.fork.path.name in (step.reason or "")) == (False, True)
-    assert world.said() == before
 
 
 @pytest.mark.parametrize(

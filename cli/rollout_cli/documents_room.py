@@ -29,20 +29,3 @@ def _usage(usage: rollout.Usage) -> dict[str, Any]:
         "files": usage.files,
         "trouble": usage.trouble,
     }
-
-
-def vacuum(outcome: rollout.Vacuumed) -> Iterator[bytes]:
-    """`rollout vacuum --json`: {applied, saved_bytes, steps: [{path, action, before_bytes, …}]}."""
-    steps = [
-        {
-            "path": name(step.path),
-            "action": step.action,
-            "before_bytes": step.before_bytes,
-            "after_bytes": step.after_bytes,
-            "what": step.what,
-            "done": step.done,
-            "reason": step.reason,
-        }
-        for step in outcome.steps
-    ]
-    yield encode({"applied": outcome.applied, "saved_bytes": outcome.saved_bytes, "steps": steps})

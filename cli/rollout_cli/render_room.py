@@ -51,21 +51,3 @@ def _usage(usage: rollout.Usage, name: str, columns: int | None) -> Iterator[Lin
             yield (f"{size(taken):>11}  {share}{_CAUSES.get(cause, cause)}",)
     if usage.would_free_bytes:
         yield f"{size(usage.would_free_bytes):>11}  ", ("given back by sealing, about", "yellow")
-
-
-def vacuum(outcome: rollout.Vacuumed) -> Iterator[Line]:
-    """`rollout vacuum`: a step a line, then what they give back."""
-    for step in outcome.steps:
-        label, style = ("done", "bold green") if step.done else ("plan", "bold yellow")
-        if step.reason is not None:
-            label, style = "left", "yellow"
-        change = f": {step.what} ({size(step.before_bytes)} to {size(step.after_bytes)})"
-        reason = "" if step.reason is None else f"; {step.reason}"
-        yield (f"{label:<9}", style), f"{step.path}{change if step.saved_bytes else ''}{reason}"
-    if not any(step.reason is None for step in outcome.steps):
-        yield ("ok       ", "bold green"), "nothing to take out"
-    elif outcome.applied:
-        yield ("done     ", "bold green"), f"{size(outcome.saved_bytes)} given back"
-    else:
-        saved = size(outcome.saved_bytes)
-        yield ("plan     ", "bold yellow"), f"{saved} to be given back; nothing was changed; --apply does it"

@@ -1,7 +1,7 @@
 """One rollout file looked over: does it open, does Codex go on with it, what is damaged, what is too much.
 
 Cheap for a file that the index knows to be whole: its head and its end are read. A file with damage is read as `verify`
-does, one that may hold copies as `vacuum` does.
+does.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from rollout.catalog.findings import Finding, command_in
 from rollout.catalog.index import UNREADABLE
 from rollout.catalog.look import EMPTY, FOREIGN
 from rollout.errors import RolloutError
-from rollout.limits import KIB, MIB
 from rollout.report import Report, examine
 from rollout.storage import recovery
 from rollout.storage.ending import ending_of
@@ -24,14 +23,9 @@ from rollout.storage.fs import FileSystem
 from rollout.storage.home import Entry
 from rollout.storage.origin import Origin
 from rollout.storage.source import Opened, holds_record, open_path
-from rollout.upkeeping.vacuum import VacuumStep, Wishes, vacuum
 
-LARGE_BYTES = 64 * MIB
-"""From this size on a file is looked through for data that stands twice."""
 SETTLED_S = 10.0
 """A file that was written to less than this ago may be in the middle of a write: its end is not judged."""
-_WORTH, _WORTH_BYTES = 0.1, 4 * KIB
-"""What is told of copies: those that make up so much of a large file, or of a fork."""
 _READABLE = "what is there is still read: `rollout history` shows it"
 
 
@@ -67,7 +61,7 @@ class Checkup:
         try:
             if trouble is None:
                 yield from self._check_whole(file)
-                yield from self._check_size(file)
+                yield from self._check_twin(file)
             else:
                 yield self._trouble(file, trouble, self._torn_bytes(file) if trouble == FOREIGN else 0)
         except (RolloutError, OSError) as error:
@@ -150,28 +144,10 @@ class Checkup:
         command = command_in(self.home, "repair", "--apply", file.reference)
         return self._finding(kind, file, what, remedy, command, resumes=resumes)
 
-    def _check_size(self, file: File) -> Iterator[Finding]:
-        """What stands twice: in a fork and its source, in a large file, in a sealed twin."""
-        digest, is_plain = file.digest, not file.entry.sealed
-        copies = digest.forked_from is not None and digest.base is None
-        if not is_plain or not (copies or digest.bytes >= LARGE_BYTES or file.has_twin):
-            return
-        for step in vacuum([file.entry.path], self.home, self.fs, Wishes()).steps:
-            if step.action == "twin":
-                yield self._vacuum("leftover", file, step, "a sealed copy of it stands beside it", "removes that")
-            elif step.action == "refer" and step.saved_bytes >= _WORTH_BYTES:
-                yield self._vacuum("copy", file, step, "it holds a copy of what it was forked from", "refers to it")
-            elif step.action == "thin" and step.saved_bytes >= _WORTH * step.before_bytes:
-                yield self._vacuum("bloat", file, step, "it holds the same data more than once", "leaves one of each")
-
-    def _vacuum(self, kind: str, file: File, step: VacuumStep, what: str, remedy: str) -> Finding:
-        words = ["vacuum", "--apply", *(["--legacy-forks"] if "legacy_forks" in (step.reason or "") else [])]
-        command: tuple[str, ...] | None = command_in(self.home, *words, file.reference)
-        if len(words) > 2:
-            remedy += ", but Codex would no longer list or resume it"
-        elif step.reason is not None:
-            remedy, command = step.reason, None
-        return dataclasses.replace(self._finding(kind, file, what, remedy, command), bytes=step.saved_bytes)
+    def _check_twin(self, file: File) -> Iterator[Finding]:
+        if file.has_twin and not file.entry.sealed:
+            command = command_in(self.home, "unseal", file.reference)
+            yield self._finding("leftover", file, "a sealed copy of it stands beside it", "removes that", command)
 
     def _finding(
         self,

@@ -13,7 +13,7 @@ from pathlib import Path
 from rollout.storage.home import default_home
 
 PROBLEMS = ("unreadable", "empty", "foreign", "resume", "base", "sealed", "damaged", "torn", "rescued", "names")
-ADVICE = ("lineage", "large", "leftover", "copy", "bloat", "rest", "name", "kept", "odd", "index")
+ADVICE = ("lineage", "large", "leftover", "rest", "name", "kept", "odd", "index")
 KINDS = (*PROBLEMS, *ADVICE)
 """In the order in which they are told.
 
@@ -27,7 +27,6 @@ KINDS = (*PROBLEMS, *ADVICE)
     lineage     a base ends elsewhere than it is said, or two files have the same id
     large       it holds more than a list, a search or this look reads of one file
     leftover    what a crash left of a command
-    copy        a fork that holds a copy of its source;  bloat: data that stands twice in a large file
     rest        sessions that nobody wrote to for long, and that are not sealed
     name        two threads have the same name, so that it leads to neither
     kept        what repairs kept beside;  odd: a file that is passed over, for its name say;  index: it is not kept

@@ -26,7 +26,6 @@ HALF_MADE = ".new"
 ASIDE = ".deleted"
 REKEYED = ".rekeyed"
 MENDED, DAMAGED, BACKUP = ".mended", ".damaged", ".backup"
-VACUUMED = ".vacuumed"
 ENDINGS = {
     HALF_MADE: "making, copying, sealing, unsealing or detaching it",
     ASIDE: "deleting it",
@@ -34,7 +33,6 @@ ENDINGS = {
     MENDED: "repairing it",
     DAMAGED: "repairing it",
     BACKUP: "repairing it",
-    VACUUMED: "a vacuum of it",
 }
 """How hidden names end, `.<name><ending>`, and what leaves them behind if it is cut short."""
 _OWN = re.compile(r"\.(.+)\.[0-9a-f]{16}\.new")

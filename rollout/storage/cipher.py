@@ -47,7 +47,7 @@ _MOST_DERIVED = 256
 class Cipher:
     """Some master keys (id: 32 bytes), one of them the `current` one. Safe to use from several threads.
 
-    With `ttl_s`, what is written expires so many seconds later: it is no longer shown then, and `vacuum` removes it.
+    With `ttl_s`, what is written expires so many seconds later: it is no longer shown then.
     `clock` gives Unix seconds. UsageError for keys or ids that are none.
     """
 

@@ -194,7 +194,7 @@ def encrypt_line(
         expires = Raw(_encode(iso(now + cipher.ttl_s)))
     if expires is not None:
         head["expires"] = expires  # right before the type: there it is looked for
-        payload = Raw(bytes(payload).ljust(len(left_of(bytes(type), bytes(payload))[1])))  # so that `blank` has room
+        payload = Raw(bytes(payload).ljust(len(left_of(bytes(type), bytes(payload))[1])))
     begin = b"{" + b",".join(_pairs(head)) + b',"type":' + bytes(type) + b',"payload":{'
     text = bytes(payload)
     if is_first:
@@ -244,25 +244,6 @@ def renew(line: bytes, parts: Parts, cipher: Cipher, thread: str) -> bytes | Non
         return None
     begin = line[: parts.at] + _OPEN + (cipher.current.encode() + b'"').ljust(ID_CHARACTERS + 1) + _DATA
     return _encrypted(begin, text, line[parts.end :], cipher, thread)
-
-
-def blank(line: bytes, parts: Parts, cipher: Cipher, thread: str) -> bytes | None:
-    """What is left of an expired line, in its place and as long, with its time and number, encrypted as well.
-
-    None if the line does not belong there.
-    """
-    text = text_of(line, parts, cipher, thread)
-    if text is None:
-        return None
-    at, type = _type_of(line, parts)
-    type, left = left_of(type, text)
-    found = _EXPIRES.search(line, 0, parts.at - 1)  # one that has gone does not expire again
-    begin = line[: at if found is None else found.start() - 1] + _TYPE + type + b","
-    after = _PAYLOAD + _OPEN + (cipher.current.encode() + b'"').ljust(ID_CHARACTERS + 1) + _DATA
-    room = len(line) - len(begin) - len(after) - (len(line) - parts.end)
-    begin += b" " * (room % 4) + after
-    left = left.ljust(room // 4 * 3 - NONCE_BYTES - TAG_BYTES)
-    return _encrypted(begin, left, line[parts.end :], cipher, thread)
 
 
 def iso(unix_seconds: float) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from rollout import ids
-from rollout.errors import SourceError
+from rollout.errors import InUse, SourceError
 from rollout.ids import FileId
 from rollout.limits import DEFAULT, Limits
 from rollout.storage import home as homes
@@ -76,6 +76,14 @@ class Users:
                 found |= {entry.path for entry in homes.entries_among(self._fs.listed(folder), folder)}
         bases = Bases(self._home, self._fs, entries)
         return [user for path in sorted(found - own) for user in self._look(path, named, bases)]
+
+    def refuse(self, path: Path) -> None:
+        """InUse if files go on from the one at `path` by reference: its bytes are to move."""
+        identity = self._fs.status(path).identity
+        if used := [user for user in self.naming([path]) if user.needs(identity, 0)]:
+            raise InUse(
+                f"bytes that would move are referred to by {told(used)}", path=path, remedy="detach those first"
+            )
 
     def _look(self, path: Path, named: set[FileId], bases: Bases) -> Iterator[User]:
         """The file at `path`, if it names one of the ids."""

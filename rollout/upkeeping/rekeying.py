@@ -1,4 +1,4 @@
-"""A rollout is encrypted, encrypted anew under the current key, or decrypted; or what has expired in it is emptied.
+"""A rollout is encrypted, encrypted anew under the current key, or decrypted.
 
 It is about one file: its bases are files of their own. In an encrypted one every line keeps its place, whichever of
 these is done, so forks that refer to it go on finding what they found. A plain one grows, so it is encrypted only if
@@ -23,13 +23,12 @@ from rollout.storage.bases import base_of
 from rollout.storage.beside import REKEYED, hidden
 from rollout.storage.cipher import Cipher, cipher_of
 from rollout.storage.decrypting import DecryptingSource
-from rollout.storage.encrypted import Scribe, blank, is_expired, parts_of, renew
+from rollout.storage.encrypted import Scribe, parts_of, renew
 from rollout.storage.fs import AppendFile, FileSystem
 from rollout.storage.origin import Origin
 from rollout.storage.references import Users
 from rollout.storage.source import Opened, open_path
 from rollout.upkeeping import repair
-from rollout.upkeeping.replacing import refuse_used
 from rollout.upkeeping.rewriting import (
     Through,
     describe_placeless,
@@ -57,7 +56,7 @@ def rekey(fs: FileSystem, path: Path, home: Path) -> None:
         if isinstance(opened.source, DecryptingSource):
             _exchange(file, origin, path, _renewed(opened.source, cipher), keeps_places=True)
             return
-        refuse_used(Users(home, fs), fs, path, 0)
+        Users(home, fs).refuse(path)
         _exchange(file, origin, path, _encrypted(opened, cipher, path), keeps_places=False)
         unlink(fs, home / f"{index.NAME}-journal", home / index.NAME)
 
@@ -77,22 +76,6 @@ def keys_of(fs: FileSystem, path: Path) -> frozenset[str]:
             return frozenset()
         blocks = (block.lines for block in lines.forward(source.stored) if isinstance(block, lines.Batch))
         return frozenset(parts.key_id for block in blocks for line in block if (parts := parts_of(line)) is not None)
-
-
-def count_expired(opened: Opened) -> int:
-    """How many lines of a file hold what has expired. NoKey, WrongKey."""
-    source = opened.source
-    if not isinstance(source, DecryptingSource):
-        return 0
-    now = source.now()
-    return sum(_has_expired(line, now) for line in _lines(source.stored))
-
-
-def empty_expired(fs: FileSystem, path: Path, home: Path) -> None:
-    """What has expired in the file at `path` is gone for good. As `rekey`."""
-    with _opened(fs, path, home, "emptied") as (file, origin, opened):
-        if isinstance(opened.source, DecryptingSource):
-            _exchange(file, origin, path, _emptied(opened.source), keeps_places=True)
 
 
 @contextlib.contextmanager
@@ -137,21 +120,6 @@ def _renewed(source: DecryptingSource, cipher: Cipher) -> Iterator[bytes]:
         made = line if parts is None else renew(line, parts, cipher, source.thread)
         assert made is not None  # every line was opened under this lock
         yield made + b"\n"
-
-
-def _emptied(source: DecryptingSource) -> Iterator[bytes]:
-    now, cipher = source.now(), source.check_key()
-    for line in _lines(source.stored):
-        parts = parts_of(line)
-        is_old = parts is not None and is_expired(line, parts, now)
-        made = blank(line, parts, cipher, source.thread) if is_old and parts is not None else line
-        assert made is not None  # every line was opened under this lock
-        yield made + b"\n"
-
-
-def _has_expired(line: bytes, now: str) -> bool:
-    parts = parts_of(line)
-    return parts is not None and is_expired(line, parts, now)
 
 
 def _encrypted(opened: Opened, cipher: Cipher, path: Path) -> Iterator[bytes]:

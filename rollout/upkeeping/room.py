@@ -126,7 +126,6 @@ def _measure_file(path: Path, disk_bytes: int, bases: Bases, home: Path, fs: Fil
 def _causes(opened: Opened, origin: Origin, places: Places) -> Iterator[tuple[str, int]]:
     """Causes with their bytes, in the order of the file."""
     copied = copies.find_copied(opened, origin, places)
-    begin, end = (0, 0) if copied is None else (copied.meta.end, copied.end)
     statuses = _Statuses(Explanation(origin, whole=False))
     for block in lines.forward(opened.source, 0, None, opened.limits):
         if isinstance(block, lines.Gap):
@@ -139,7 +138,7 @@ def _causes(opened: Opened, origin: Origin, places: Places) -> Iterator[tuple[st
         for i, line in enumerate(block.lines):
             n = len(line) + (i < last)
             found = statuses.between(offset, offset + n)
-            if begin <= offset < end:
+            if offset in copied:
                 yield "copied_prefix", n
             elif n:
                 yield from _causes_of_line(line, n, offset, found)

@@ -51,7 +51,7 @@ def test_commands_are_completed_with_what_they_do(monkeypatch: pytest.MonkeyPatc
     assert {"search", "seal", "sessions"} <= set(values(found))
     assert all(each.startswith("se") for each in values(found))
     assert all(len(line.split()) > 2 for line in found)
-    assert {"ls", "reconstruct", "vacuum", "completion"} <= set(values(complete(monkeypatch, "")))
+    assert {"ls", "reconstruct", "completion"} <= set(values(complete(monkeypatch, "")))
     assert set(values(complete(monkeypatch))) == set(values(complete(monkeypatch, "")))
     assert complete(monkeypatch, "nothing") == complete(monkeypatch, "nothing", "x") == []
 

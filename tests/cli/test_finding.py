@@ -159,7 +159,7 @@ def test_an_empty_home_lists_nothing_and_says_so(tmp_path: Path) -> None:
 def test_a_home_that_is_not_there_is_unreadable_if_it_was_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for command in (["ls"], ["tree"], ["search", "x"], ["du"], ["vacuum"], ["sessions"], ["index"], ["read", "-1"]):
+    for command in (["ls"], ["tree"], ["search", "x"], ["du"], ["sessions"], ["index"], ["read", "-1"]):
         ran = run(*command, "--home", tmp_path / "none")
         assert (ran.code, ran.out, ran.err.count("\n")) == (3, "", 1)
     monkeypatch.setenv("ROLLOUT_HOME", str(tmp_path / "none"))

@@ -24,7 +24,6 @@ CHANGING: dict[str, list[list[str]]] = {
     "encrypt": [[], ["--dry-run"], ["--detach-forks"]],
     "rekey": [[], ["--dry-run"]],
     "decrypt": [[], ["--dry-run"]],
-    "vacuum": [[], ["--apply"]],
 }
 """The commands that change or delete what they are given, and what else they are given here."""
 READING = set("reconstruct history turns explain verify replay show export diff tail du read serve".split())

@@ -21,7 +21,6 @@ COMMANDS = [
     ["sessions"],
     ["read", "-1"],
     ["du", "--each"],
-    ["vacuum"],
     ["index"],
     ["seal", "--older-than", "1s", "--dry-run"],
     ["name", "-1"],

@@ -208,7 +208,6 @@ def test_seal_needs_either_ids_or_an_age(words: list[str], home: Path) -> None:
         (["archive", thread_id(PLAIN)], "archive"),
         (["rm", thread_id(PLAIN), "--yes"], "delete"),
         (["name", thread_id(PLAIN), "x"], "rename"),
-        (["vacuum", "--apply"], "vacuum"),
         (["index"], "refresh_index"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",

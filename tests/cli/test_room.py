@@ -1,4 +1,4 @@
-"""du, vacuum and index: what takes the room, what can be given back, how far the index is."""
+"""du and index: what takes the room, and how far the index is."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from rollout import Store
-from tests.builders import assistant, line, log, session_meta, user
-from tests.cli import file_of, run, thread_id, turn, write_session
+from tests.cli import file_of, run, thread_id
 from tests.cli.homes import DAMAGED, EMPTY, PLAIN, mixed_home, run_on_terminal
 
 USAGE = ["path", "text_bytes", "disk_bytes", "sealed", "causes", "would_free_bytes", "files", "trouble"]
@@ -52,41 +50,6 @@ def test_du_of_some_sessions_counts_those_alone(home: Path) -> None:
 def test_du_of_nothing_is_nothing(tmp_path: Path) -> None:
     ran = run("du", "--home", tmp_path)
     assert (ran.code, ran.out.split()) == (0, ["0", "bytes", "0", "files"])
-
-
-@pytest.fixture
-def doubled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home with a session that holds an event twice."""
-    monkeypatch.setenv("ROLLOUT_HOME", str(tmp_path))
-    note = line("event_msg", {"type": "token_count", "info": None, "filler": "x" * 500})
-    write_session(tmp_path, 1, log(session_meta(thread_id(1))), turn("t", user("q"), note, note, assistant("a")))
-    return tmp_path
-
-
-def test_vacuum_changes_nothing_unless_it_is_told_to(doubled: Path) -> None:
-    path = file_of(doubled, 1)
-    before, history = path.read_bytes(), run("history", thread_id(1), "--json").json
-    ran = run("vacuum")
-    assert (ran.code, ran.err) == (0, "")
-    assert ran.out.splitlines()[-1].endswith("nothing was changed; --apply does it")
-    planned = run("vacuum", "--json").json
-    assert list(planned) == ["applied", "saved_bytes", "steps"]
-    assert (planned["applied"], [list(step) for step in planned["steps"]]) == (False, [STEP])
-    assert path.read_bytes() == before
-    ran = run("vacuum", "--apply")
-    assert ran.out.startswith(f"done     {path}: ")
-    assert path.stat().st_size == len(before) - planned["saved_bytes"]
-    assert run("history", thread_id(1), "--json").json == history
-    assert run("vacuum").out == "ok       nothing to take out\n"
-    assert run("vacuum", thread_id(1), "--apply", "--json").json == {"applied": True, "saved_bytes": 0, "steps": []}
-
-
-def test_vacuum_says_of_what_it_leaves_why(doubled: Path) -> None:
-    with Store(doubled).open(thread_id(1)):
-        ran = run("vacuum", "--apply")
-    assert ran.code == 0
-    assert ran.out.startswith("left     ")
-    assert "writ" in ran.out.splitlines()[0]
 
 
 def test_index_tells_how_far_it_is_and_is_made_anew_when_asked(home: Path) -> None:

@@ -83,7 +83,6 @@ MAINTENANCE: dict[str, Callable[[Store, Path], object]] = {
     "seal": lambda store, path: store.seal(path),
     "archive": lambda store, path: store.archive(path),
     "encrypt": lambda store, path: store.rekey(path),
-    "vacuum": lambda store, path: store.vacuum([path], apply=True),
 }
 
 

@@ -231,7 +231,6 @@ def test_a_log_is_found_again_wherever_the_command_line_has_put_it(tmp_path: Pat
         lambda: store.seal(thread),
         lambda: store.unarchive(thread),
         lambda: store.unseal(thread),
-        lambda: store.vacuum([thread], apply=True),
         lambda: path.write_bytes(path.read_bytes()),
     )
     for n, move in enumerate(moves):

@@ -16,7 +16,7 @@ COMMANDS = {  # in the order of --help: the module in `commands` that has the fu
     **dict.fromkeys(("name", "archive", "unarchive", "rm"), ("keeping", "Keep them")),
     **dict.fromkeys(("seal", "unseal"), ("sealing", "Keep them")),
     **dict.fromkeys(("encrypt", "rekey", "decrypt"), ("encrypting", "Keep them")),
-    **dict.fromkeys(("du", "vacuum"), ("room", "Keep them")),
+    "du": ("room", "Keep them"),
     "doctor": ("health", "Keep them"),
     **dict.fromkeys(("sessions", "read", "mcp"), ("context", "For agents")),
     "serve": ("serving", "For agents"),
