@@ -46,13 +46,16 @@ def _homes(cipher: Cipher) -> tuple[tuple[str, Cipher | None], ...]:
     return ("plain", None), ("secret", cipher)
 
 
+ANSWER = {"type": "output_text", "text": "a" * 1500}
+
+
 def make(home: Path, cipher: Cipher | None, turns: int) -> Path:
     """A log of so many turns of two messages each."""
     with Store(home, cipher=cipher).create(cwd="/p", model_provider="bench", durability=Durability.NONE) as log:
         for i in range(turns):
             with log.turn({"model": "m"}) as turn:
                 turn.user(f"question {i} " + "q" * 300)
-                turn.append({"type": "message", "role": "assistant", "content": "a" * 1500})
+                turn.append({"type": "message", "role": "assistant", "content": [ANSWER]})
     return log.path
 
 

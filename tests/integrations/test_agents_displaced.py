@@ -49,7 +49,8 @@ def test_items_whose_file_is_unlinked_in_their_sync_are_rescued(
     in_the_next_sync(monkeypatch, path.unlink)
     with pytest.raises(Displaced, match="was removed while it was open") as told:
         asyncio.run(session.add_items([item("second")]))
-    assert [item["content"] for item in rollout.reconstruct(told.value.lines_at or "").history] == ["first", "second"]
+    rescued = rollout.reconstruct(told.value.lines_at or "").history
+    assert [item["content"][0]["text"] for item in rescued] == ["first", "second"]
     with pytest.raises(NotFound):
         asyncio.run(session.add_items([item("third")]))
     Path(told.value.lines_at or "").rename(path)
