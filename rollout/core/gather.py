@@ -20,7 +20,7 @@ from rollout.core.context import is_contextual, texts_of
 from rollout.core.labels import label_of
 from rollout.core.naming import Names
 from rollout.core.plans import plan_of
-from rollout.core.shapes import fault
+from rollout.core.shapes import fault_in
 from rollout.core.turns import EXPIRED, EXPIRED_KINDS, Kind, Mark
 from rollout.limits import DEFAULT, TURN_TEXT_CHARACTERS, Limits
 
@@ -222,7 +222,7 @@ class Gatherer:
         if not r.is_visible(type, role):
             return
         item = data if bare else _payload.decode(data).payload
-        why = fault(type, item)
+        why = fault_in(data, type, item)
         if why is not None:
             raise Malformed(why)
         if type == "message" and role in {"user", "developer"}:

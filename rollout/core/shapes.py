@@ -21,6 +21,8 @@ from rollout.core import records as r
 from rollout.core.codec import decode_value, payload_of
 
 _QUOTE = ord('"')
+_SHORT, _MARKS_BYTES = b',"item":"typeless"', 80
+"""What such a line says behind its payload, and how many bytes what stands there takes at most."""
 _NULL = Raw(b"null")
 
 
@@ -278,7 +280,17 @@ def is_whole(head: r.Head, line: bytes) -> bool:
     check = _PLAIN.get(head.type)
     if check is not None and (head.id is None or type(head.id) is str) and check(head):
         return True
-    return fault(head.type, payload_of(line)) is None
+    return fault_in(line, head.type, payload_of(line)) is None
+
+
+def fault_in(line: bytes, type: str | None, item: bytes | Raw) -> str | None:
+    """As `fault`, of an item that stands in a line, which may say that the item is whole in another form.
+
+    Sessions of agents began by writing a message of the SDK with a text as its content as it was.
+    """
+    if type == "message" and _SHORT in line[-_MARKS_BYTES:] and isinstance(decode_value(item).get("content"), str):
+        return None
+    return fault(type, item)
 
 
 def fault(type: str | None, item: bytes | Raw) -> str | None:

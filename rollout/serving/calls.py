@@ -140,7 +140,7 @@ class _Reader:
         payload = _object(record.payload)
         replacement, message = payload.get("replacement_history"), payload.get("message")
         items = [item for item in replacement if isinstance(item, dict)] if isinstance(replacement, list) else []
-        if any(item.get("type") in COMPACTIONS for item in items):
+        if any(isinstance(kind := item.get("type"), str) and kind in COMPACTIONS for item in items):
             self._add(record, Kind.COMPACTION, tuple(items))
         elif self.calls and isinstance(message, str) and message.endswith(_last_text(self.calls[-1]) or message + "…"):
             self.calls[-1] = dataclasses.replace(self.calls[-1], summarizes=True)

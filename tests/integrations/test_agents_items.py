@@ -179,3 +179,21 @@ def test_a_line_that_is_nested_too_deep_is_damage_in_one_decoding_too() -> None:
     assert codec.is_too_deep(deep + b"}}", DEFAULT.depth)
     assert_same_in_one_decoding(data, None, DEFAULT)
     assert len(newest(data, None, DEFAULT) or []) == 2
+
+
+def test_short_messages_of_sessions_that_were_begun_by_an_earlier_version_are_still_there(tmp_path: Path) -> None:
+    added = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]
+    run(RolloutSession("s", tmp_path).add_items(added))
+    (path,) = files_of(tmp_path)
+    data = path.read_bytes()
+    for text, kind in (("a", "input_text"), ("b", "output_text"), ("c", "input_text")):
+        now = b'[{"type":"%b","text":"%b"}]' % (kind.encode(), text.encode())
+        assert now in data
+        data = data.replace(now, b'"%b"' % text.encode())
+    path.write_bytes(data.replace(b'"item":"typeless text"', b'"item":"typeless"'))
+    session = RolloutSession("s", tmp_path)
+    assert run(session.get_items()) == run(RolloutSession("s", tmp_path).get_items(3)) == added
+    assert len(rollout.reconstruct(path).history) == len(rollout.turns(path)) + 1 == 3
+    assert rollout.verify(path).ok
+    assert run(session.pop_item()) == added[2]
+    assert run(RolloutSession("s", tmp_path).get_items(2)) == added[:2]

@@ -101,7 +101,11 @@ def plain_items_of(lines: list[bytes]) -> list[Any] | None:
         payload, how = line.payload, line.item
         if line.type != "response_item" or type(payload) is not dict:
             return None
-        if not shapes.is_shown(codec.decode_envelope(data), data):
+        try:
+            envelope = codec.decode_envelope(data)
+        except msgspec.ValidationError:
+            return None
+        if not shapes.is_shown(envelope, data):
             return None
         items.append(payload if how is None else _undone(payload, how))
     deepest = block.count(b"{") + block.count(b"[") - 2 * (len(lines) - 1)  # each has two or more, as it has a payload
