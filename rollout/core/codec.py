@@ -183,7 +183,7 @@ def _judge(loose: _Loose) -> r.Envelope:
     if kind in r.ITEM_TYPES or (foreign and kind not in r.ENVELOPE_TYPES):
         role = text_of(loose.role)
         if role is None and loose.role is not UNSET and bytes(loose.role) != b"null":
-            return r.Envelope(kind, None)
+            return r.Envelope("response_item", None)
         return r.Envelope(kind, UNSET, role)
     raise NotARecord("not_a_record", "a record without a payload")
 

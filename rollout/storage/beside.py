@@ -12,7 +12,6 @@ import contextlib
 import errno
 import os
 import re
-import secrets
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -130,7 +129,7 @@ def replace_file(fs: FileSystem, path: AnyPath, data: bytes, *, expected: Status
     for left in own_names(fs, path):
         with contextlib.suppress(FileNotFoundError):
             fs.unlink(os.path.join(folder, left))
-    name = os.path.join(folder, f".{last}.{secrets.token_hex(8)}.new")
+    name = os.path.join(folder, f".{last}.{os.urandom(8).hex()}.new")
     try:
         fs.write_new(name, data)
         now = status_of(fs, path)

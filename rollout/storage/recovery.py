@@ -44,6 +44,8 @@ _MARK_BYTES = 40
 _BLOCK_BYTES = 64 * KIB
 """Looked at in one piece, where a long batch is: what is near to a processor."""
 _NUL_RUN = re.compile(rb"\0+")
+_BELOW_BYTES = 4096
+"""Read at a time below an incomplete batch: there can be as many of them as lines."""
 _WHITE = b" \t\r\n"
 _BLANK = b"\0" + _WHITE
 
@@ -182,17 +184,17 @@ def inspect(file: ReadFile, holds_record: HoldsRecord, *, chunk_bytes: int = DEF
 
 def inspect_first(file: Readable, end: int, holds_record: HoldsRecord, chunk_bytes: int = DEFAULT.chunk_bytes) -> Plan:
     """The same for the first `end` bytes, of a sealed file too."""
-    data_end = _data_end(file, end, chunk_bytes)
-    lines = _lines_backward(file, data_end, chunk_bytes)
-    tail_start, tail = next(lines)
-    whole = bool(tail) and holds_record(tail)
-    batch = incomplete_batch_start(itertools.chain([(tail_start, tail)] if whole else [], lines), holds_record)
-    if batch is not None:
-        below = inspect_first(file, batch, holds_record, chunk_bytes)  # it may begin behind NUL bytes, inside a line
-        return Plan(end, below.cut, data_end, below.newline)
-    if whole or not tail:
-        return Plan(end, data_end, data_end, newline=whole)
-    return Plan(end, tail_start, data_end, newline=False)
+    data_end = bound = _data_end(file, end, chunk_bytes)
+    while True:  # below an incomplete batch there can be another one, in a file that somebody else has made
+        lines = _lines_backward(file, bound, chunk_bytes)
+        tail_start, tail = next(lines)
+        whole = bool(tail) and holds_record(tail)
+        batch = incomplete_batch_start(itertools.chain([(tail_start, tail)] if whole else [], lines), holds_record)
+        if batch is None:
+            break
+        bound = _data_end(file, batch, chunk_bytes)  # it may begin behind NUL bytes, inside a line
+        chunk_bytes = min(chunk_bytes, _BELOW_BYTES)
+    return Plan(end, bound if whole or not tail else tail_start, data_end, newline=whole)
 
 
 def apply(fs: FileSystem, file: AppendFile, path: AnyPath, plan: Plan) -> str | None:

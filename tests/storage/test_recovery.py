@@ -190,3 +190,9 @@ def test_a_mark_that_lies_costs_no_more_than_what_is_there() -> None:
     source = BytesSource(ONE * 1000 + b'{"n":1,"batch":[999999999,999999999]}\n')
     assert not ends_in_whole_batch(source, source.size, 0, Limits())
     assert source.bytes_read <= 3 * source.size
+
+
+def test_any_number_of_incomplete_batches_is_cut_in_one_go() -> None:
+    first_of_two = mark_batch([ONE, TWO])[0]
+    data = ONE + first_of_two * 5000
+    assert plan_for(data, 1 << 18) == Plan(len(data), len(ONE), len(data), newline=False)
