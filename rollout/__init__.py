@@ -6,7 +6,6 @@ this file: the module of a name is imported when the name is first asked for, so
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -147,70 +146,119 @@ __all__ = [
     "verify",
 ]
 
-_WRITTEN_IN = {  # the names above, as they are imported for a type checker
-    "rollout.catalog.doctor": "Diagnosis",
-    "rollout.catalog.findings": "Finding",
-    "rollout.catalog.listing": "Page",
-    "rollout.catalog.row": "Row",
-    "rollout.catalog.search": "Hit Hits",
-    "rollout.catalog.sessions": "Transcript list_sessions read_session",
-    "rollout.catalog.stats": "Stats StatsRow",
-    "rollout.catalog.status": "IndexStatus",
-    "rollout.catalog.tree": "Node",
-    "rollout.core.context": "is_program_message",
-    "rollout.core.history": "History is_summary",
-    "rollout.core.labels": "Label check_session_id",
-    "rollout.core.records": "Damage",
-    "rollout.core.settle": "Baseline Cleared NeverSet",
-    "rollout.core.spending": "Spent",
-    "rollout.core.steps": "Place Step",
-    "rollout.core.tokens": "Tokens",
-    "rollout.core.truncation": "Truncation",
-    "rollout.core.updates": "context_updates",
-    "rollout.difference": "Changed Diff diff",
-    "rollout.errors": "Ambiguous NoKey NotARollout NotFound RolloutError SourceError UsageError WrongKey",
-    "rollout.explanation": "Explained Explanation",
-    "rollout.labelling": "label",
-    "rollout.limits": "Limits",
-    "rollout.log": "Rollout",
-    "rollout.moments": "Line Ordinal",
-    "rollout.playback": "Playback Scene replay",
-    "rollout.reading": "explain reconstruct records turns verify",
-    "rollout.record": "Record",
-    "rollout.redaction": "Redactor",
-    "rollout.report": "Note Report",
-    "rollout.state": "State Turn",
-    "rollout.storage.cipher": "Cipher make_key",
-    "rollout.storage.sealing": "Sealed",
-    "rollout.storage.durability": "Durability",
-    "rollout.store": "Store open",
-    "rollout.summary": "Milestone Summary ToolUse TurnSummary summarize",
-    "rollout.tailing": "Tailed tail",
-    "rollout.turn": "OpenTurn",
-    "rollout.turn_context": "TurnContext",
-    "rollout.upkeeping.repair": "Repaired RepairPlan apply_repair plan_repair",
-    "rollout.upkeeping.room": "Room Usage",
-}
-_MODULES = {name: module for module, names in _WRITTEN_IN.items() for name in names.split()}
 _WRITTEN_AS = {"open": "open_rollout"}
 
 
-def _load(name: str) -> Any:
-    """A public name or a module of the library, which is a plain attribute from then on. AttributeError."""
-    if name in _MODULES:
-        found = getattr(importlib.import_module(_MODULES[name]), _WRITTEN_AS.get(name, name))
-        globals()[name] = found
-        return found
-    try:
-        return importlib.import_module(f"{__name__}.{name}")
-    except ModuleNotFoundError as error:
-        if error.name != f"{__name__}.{name}":
-            raise
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
-
-
 if not TYPE_CHECKING:  # for which every name would be there
-    __getattr__ = _load
+
+    def __getattr__(name: str) -> Any:
+        """The public name, from the module that it is written in; a plain attribute from then on. AttributeError."""
+        match name:
+            case "errors":
+                import rollout.errors
+
+                return rollout.errors
+            case "limits":
+                import rollout.limits
+
+                return rollout.limits
+            case "Diagnosis":
+                from rollout.catalog import doctor as module
+            case "Finding":
+                from rollout.catalog import findings as module
+            case "Page":
+                from rollout.catalog import listing as module
+            case "Row":
+                from rollout.catalog import row as module
+            case "Hit" | "Hits":
+                from rollout.catalog import search as module
+            case "Transcript" | "list_sessions" | "read_session":
+                from rollout.catalog import sessions as module
+            case "Stats" | "StatsRow":
+                from rollout.catalog import stats as module
+            case "IndexStatus":
+                from rollout.catalog import status as module
+            case "Node":
+                from rollout.catalog import tree as module
+            case "is_program_message":
+                from rollout.core import context as module
+            case "History" | "is_summary":
+                from rollout.core import history as module
+            case "Label" | "check_session_id":
+                from rollout.core import labels as module
+            case "Damage":
+                from rollout.core import records as module
+            case "Baseline" | "Cleared" | "NeverSet":
+                from rollout.core import settle as module
+            case "Spent":
+                from rollout.core import spending as module
+            case "Place" | "Step":
+                from rollout.core import steps as module
+            case "Tokens":
+                from rollout.core import tokens as module
+            case "Truncation":
+                from rollout.core import truncation as module
+            case "context_updates":
+                from rollout.core import updates as module
+            case "Changed" | "Diff" | "diff":
+                from rollout import difference as module
+            case (
+                "Ambiguous"
+                | "NoKey"
+                | "NotARollout"
+                | "NotFound"
+                | "RolloutError"
+                | "SourceError"
+                | "UsageError"
+                | "WrongKey"
+            ):
+                from rollout import errors as module
+            case "Explained" | "Explanation":
+                from rollout import explanation as module
+            case "label":
+                from rollout import labelling as module
+            case "Limits":
+                from rollout import limits as module
+            case "Rollout":
+                from rollout import log as module
+            case "Line" | "Ordinal":
+                from rollout import moments as module
+            case "Playback" | "Scene" | "replay":
+                from rollout import playback as module
+            case "explain" | "reconstruct" | "records" | "turns" | "verify":
+                from rollout import reading as module
+            case "Record":
+                from rollout import record as module
+            case "Redactor":
+                from rollout import redaction as module
+            case "Note" | "Report":
+                from rollout import report as module
+            case "State" | "Turn":
+                from rollout import state as module
+            case "Cipher" | "make_key":
+                from rollout.storage import cipher as module
+            case "Durability":
+                from rollout.storage import durability as module
+            case "Sealed":
+                from rollout.storage import sealing as module
+            case "Store" | "open":
+                from rollout import store as module
+            case "Milestone" | "Summary" | "ToolUse" | "TurnSummary" | "summarize":
+                from rollout import summary as module
+            case "Tailed" | "tail":
+                from rollout import tailing as module
+            case "OpenTurn":
+                from rollout import turn as module
+            case "TurnContext":
+                from rollout import turn_context as module
+            case "Repaired" | "RepairPlan" | "apply_repair" | "plan_repair":
+                from rollout.upkeeping import repair as module
+            case "Room" | "Usage":
+                from rollout.upkeeping import room as module
+            case _:
+                raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        found = globals()[name] = getattr(module, _WRITTEN_AS.get(name, name))
+        return found
 
 
 def __dir__() -> list[str]:

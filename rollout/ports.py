@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from rollout import ids, late
+from rollout import ids
 from rollout.storage.fs import REAL, FileSystem
 
 
@@ -28,4 +28,6 @@ class Ports:
 
     def timestamp(self) -> str:
         """Now, as lines have it."""
-        return late.encoding.timestamp(self.clock())
+        from rollout.encoding import timestamp
+
+        return timestamp(self.clock())

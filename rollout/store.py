@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
 
-from rollout import late
 from rollout.catalog.selection import Filters, Selection, Sort
 from rollout.core import labels
 from rollout.errors import UsageError
@@ -95,14 +94,19 @@ class Store:
         The arguments are what its session_meta says; `more` are further keys of it. `session_id` and `tags` are the
         label of the log, inside of that which is in force here. RecordError, UsageError, WriteError.
         """
-        label = late.labelling.in_force(labels.UNLABELLED).around(labels.label(session_id, tags))
+        from rollout.encoding import Part, encode, timestamp
+        from rollout.labelling import in_force
+        from rollout.log import create_log
+        from rollout.places import new_path
+
+        label = in_force(labels.UNLABELLED).around(labels.label(session_id, tags))
         if reserved := sorted(_RESERVED & more.keys()):
             raise UsageError(f"{reserved[0]} is not for the caller to say", remedy="leave it out")
         thread, created = self._ports.new_id(), self._ports.clock()
         said = {"text": base_instructions} if isinstance(base_instructions, str) else base_instructions
         meta = {
             "id": thread,
-            "timestamp": late.encoding.timestamp(created),
+            "timestamp": timestamp(created),
             "cwd": os.fspath(cwd),
             "originator": originator,
             "cli_version": more.pop("cli_version", VERSION),
@@ -112,9 +116,9 @@ class Store:
             **({} if git is None else {"git": git}),
             **more,
         }
-        part = late.encoding.Part("session_meta", late.encoding.encode(meta))
-        path = late.places.new_path(self._ports, thread)
-        return late.log.create_log(path, thread, part, created, self._ports, durability, label=label)
+        part = Part("session_meta", encode(meta))
+        path = new_path(self._ports, thread)
+        return create_log(path, thread, part, created, self._ports, durability, label=label)
 
     def open(
         self,
@@ -131,12 +135,14 @@ class Store:
         interrupted. NotFound, Ambiguous, NotARollout, Locked (names who writes), WriteError. `session_id` and `tags`
         are said in the log's label, for as long as it is open.
         """
+        from rollout.log import open_log, read_log
+
         path, label = self.resolve(ref, to_change=mode == "append"), labels.label(session_id, tags)
         if mode == "read":
-            return late.log.read_log(path, self._ports_for(path), label)
+            return read_log(path, self._ports_for(path), label)
         if mode != "append":
             raise UsageError(f"{mode!r} is no mode", remedy='give "append" or "read"')
-        return late.log.open_log(path, self._ports_for(path), durability, label)
+        return open_log(path, self._ports_for(path), durability, label)
 
     def list(
         self,
@@ -152,9 +158,11 @@ class Store:
         One row a thread; the filters are those of `Filters`. Archived ones, subagents and forks are left out unless
         they are asked for. `cursor` is that of the page before; `progress(done, total)` counts threads. UsageError.
         """
+        from rollout.catalog.listing import list_rows
+
         selection = Selection(sort, **filters)
         home, fs = self.home, self._ports.fs
-        return late.listing.list_rows(home, fs, selection, limit=limit, cursor=cursor, progress=progress)
+        return list_rows(home, fs, selection, limit=limit, cursor=cursor, progress=progress)
 
     def search(
         self,
@@ -173,11 +181,13 @@ class Store:
         only what it does not). The filters choose threads as in `list`, but subagents and forks are searched unless
         they are turned off; session_id and tags must be those of the record itself. UsageError, SourceError.
         """
+        from rollout.catalog.search import search_home
+
         filters.setdefault("subagents", True)
         filters.setdefault("forks", True)
         selection = Selection(**filters)
         home, fs = self.home, self._ports.fs
-        return late.search.search_home(
+        return search_home(
             home, fs, query, selection, limit=limit, cursor=cursor, kinds=kinds, standing=standing, progress=progress
         )
 
@@ -186,12 +196,16 @@ class Store:
 
         Roots newest first, the children of each oldest first.
         """
-        return late.tree.grow_tree(self.home, self._ports.fs, progress=progress)
+        from rollout.catalog.tree import grow_tree
+
+        return grow_tree(self.home, self._ports.fs, progress=progress)
 
     def shorten(self, ids: Iterable[str]) -> dict[str, str]:
         """For each thread id its shortest beginning, by groups, that is a reference to it alone in this home."""
+        from rollout.catalog.abbreviation import shorten
+
         threads = (entry.thread for entry in homes.scan(self.home, fs=self._ports.fs))
-        return late.abbreviation.shorten(ids, threads)
+        return shorten(ids, threads)
 
     def resolve(self, ref: Reference, *, to_change: bool = False) -> Path:
         """The file that a reference names: -1 (the newest), a thread id, the beginning or name of one, else a path.
@@ -200,7 +214,9 @@ class Store:
         that it goes on in. NotFound, Ambiguous, UsageError. `to_change`: NotARollout, too, for a file of which neither
         its name nor a session_meta says that it is one; whatever changes or deletes a file asks so.
         """
-        locate = late.origin.locate_to_change if to_change else late.origin.locate
+        from rollout.storage.origin import locate, locate_to_change
+
+        locate = locate_to_change if to_change else locate
         return locate(ref, self.home, fs=self._ports.fs)
 
     def names(self) -> Mapping[str, str]:
@@ -256,10 +272,13 @@ class Store:
         Zstandard's, 1 to 22; `progress(done, total)` is called now and then. NotFound, Ambiguous, NotARollout,
         UsageError, Locked, Conflict, WriteError: the plain file is there still.
         """
+        from rollout.storage.sealing import seal
+        from rollout.storage.writer import holder
+
         path = self.resolve(ref, to_change=True)
         ports = self._ports_for(path)
-        by = late.writer.holder(ports.timestamp())
-        return late.sealing.seal(ports.fs, path, held_by=by, level=level, progress=progress)
+        by = holder(ports.timestamp())
+        return seal(ports.fs, path, held_by=by, level=level, progress=progress)
 
     def unseal(self, ref: Reference, *, progress: Progress | None = None) -> Path:
         """Puts the plain file in the place of the sealed one, whichever program sealed it; its path.
@@ -267,15 +286,20 @@ class Store:
         One that is plain stays as it is. NotFound, Ambiguous, NotARollout, Locked; WriteError with the offset of the
         damage if not all of the sealed file can be unpacked: it is there still.
         """
+        from rollout.storage.sealing import unseal
+        from rollout.storage.writer import holder
+
         path = self.resolve(ref, to_change=True)
         ports = self._ports_for(path)
-        by = late.writer.holder(ports.timestamp())
-        return late.sealing.unseal(ports.fs, path, held_by=by, progress=progress)
+        by = holder(ports.timestamp())
+        return unseal(ports.fs, path, held_by=by, progress=progress)
 
     def keys_of(self, ref: Reference) -> frozenset[str]:
         """The ids of the keys that a rollout's file is encrypted with: none, if it is plain. Needs no key."""
+        from rollout.upkeeping.rekeying import keys_of
+
         path = self.resolve(ref)
-        return late.rekeying.keys_of(self._ports_for(path).fs, path)
+        return keys_of(self._ports_for(path).fs, path)
 
     def rekey(self, ref: Reference, *, detach_forks: bool = False) -> Path:
         """Encrypts a rollout's file anew under the current key; a plain one if nothing refers to it any more. Its path.
@@ -283,16 +307,20 @@ class Store:
         Proven to say the same before it takes the old one's place. UsageError (no key, or it is sealed), InUse, NoKey,
         WrongKey, Locked, Conflict, WriteError: it is as it was. See `rollout.upkeeping.rekeying`.
         """
+        from rollout.upkeeping.rekeying import rekey
+
         path = self.resolve(ref, to_change=True)
         if detach_forks and not self.keys_of(path):
             self._keeper_for(path).detach_users([path])
-        late.rekeying.rekey(self._ports_for(path).fs, path, self.home)
+        rekey(self._ports_for(path).fs, path, self.home)
         return path
 
     def decrypt(self, ref: Reference) -> Path:
         """Puts a plain file in the place of an encrypted one, each line where it was; its path. As `rekey`."""
+        from rollout.upkeeping.rekeying import decrypt
+
         path = self.resolve(ref, to_change=True)
-        late.rekeying.decrypt(self._ports_for(path).fs, path, self.home)
+        decrypt(self._ports_for(path).fs, path, self.home)
         return path
 
     def du(self, refs: Sequence[Reference] | None = None, *, progress: Progress | None = None) -> Room:
@@ -300,26 +328,34 @@ class Store:
 
         A file that cannot be read is a row with its trouble. NotFound, Ambiguous. See `rollout.upkeeping.room`.
         """
+        from rollout.upkeeping.room import measure
+
         paths = None if refs is None else [self.resolve(ref) for ref in refs]
-        return late.room.measure(paths, self.home, self._ports.fs, progress)
+        return measure(paths, self.home, self._ports.fs, progress)
 
     def refresh_index(self, rebuild: bool = False, texts: bool = True, progress: Progress | None = None) -> IndexStatus:
         """Brings the index of the home up to date, the `texts` that are searched too; `rebuild`: begins anew.
 
         It is a cache: lists and searches do the same on their own, as far as they need it.
         """
-        return late.upkeep.refresh_index(self.home, self._ports.fs, rebuild=rebuild, texts=texts, progress=progress)
+        from rollout.catalog.upkeep import refresh_index
+
+        return refresh_index(self.home, self._ports.fs, rebuild=rebuild, texts=texts, progress=progress)
 
     def index_status(self) -> IndexStatus:
         """How much of the home the index knows; no rollout is opened."""
-        return late.upkeep.status_of_index(self.home, self._ports.fs)
+        from rollout.catalog.upkeep import status_of_index
+
+        return status_of_index(self.home, self._ports.fs)
 
     def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
         """What is wrong in this home, and for each thing the command that helps; nothing is changed.
 
         `progress(bytes_done, bytes_total)` is of what the index does not know. See `rollout.catalog.findings`.
         """
-        return late.doctor.diagnose(self.home, self._ports.fs, self._ports.clock, progress)
+        from rollout.catalog.doctor import diagnose
+
+        return diagnose(self.home, self._ports.fs, self._ports.clock, progress)
 
     def stats(self, *, progress: Progress | None = None, **filters: Unpack[Filters]) -> Stats:
         """What the sessions of this home have spent, by day, model and project, and what is in context now.
@@ -327,7 +363,9 @@ class Store:
         The filters choose threads as in `list`, but archived ones, subagents and forks count unless turned off, and
         `model`, `since` and `until` choose what was spent by that model, on those days (UTC). UsageError.
         """
-        return late.stats.count_stats(self.home, self._ports.fs, filters, progress)
+        from rollout.catalog.stats import count_stats
+
+        return count_stats(self.home, self._ports.fs, filters, progress)
 
     def list_sessions(
         self,
@@ -337,7 +375,9 @@ class Store:
         session_id: str | None = None,
     ) -> tuple[Row, ...]:
         """The newest sessions, for an agent: the `current` one is left out. See `rollout.list_sessions`."""
-        return late.sessions.Sessions(self.home, self._ports.fs, current).list(limit, session_id)
+        from rollout.catalog.sessions import Sessions
+
+        return Sessions(self.home, self._ports.fs, current).list(limit, session_id)
 
     def read_session(
         self,
@@ -347,11 +387,15 @@ class Store:
         current: Current = None,
     ) -> Transcript:
         """What was said in another session than the `current` one, cut to a budget. See `rollout.read_session`."""
-        return late.sessions.Sessions(self.home, self._ports.fs, current).read(ref, budget_bytes)
+        from rollout.catalog.sessions import Sessions
+
+        return Sessions(self.home, self._ports.fs, current).read(ref, budget_bytes)
 
     def _keeper_for(self, path: Path) -> Keeper:
+        from rollout.keeping import Keeper
+
         ports = self._ports_for(path)
-        return late.keeping.Keeper(self.home, ports.fs, self._ports.timestamp)
+        return Keeper(self.home, ports.fs, self._ports.timestamp)
 
     def _ports_for(self, path: Path) -> Ports:
         return self._ports if path.absolute().is_relative_to(self.home) else self._outside
@@ -371,6 +415,8 @@ def open_rollout(
 
     The home is `home`, else the one that the file lies in, else the default one.
     """
-    path = late.origin.locate(source, None if home is None else Path(home).expanduser())
+    from rollout.storage.origin import locate
+
+    path = locate(source, None if home is None else Path(home).expanduser())
     store = Store(home or homes.home_of(path), cipher=cipher)
     return store.open(path, mode, durability=durability, session_id=session_id, tags=tags)

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from rollout import late
 from rollout.catalog.cache import RACY_NS, Cache, Row
 from rollout.catalog.digest import TOO_LARGE, Digest
 from rollout.catalog.known import Known, Told
 from rollout.catalog.links import Links
 from rollout.catalog.seams import Prefixes
+from rollout.catalog.status import IndexStatus
 from rollout.errors import NotFound, SourceError
 from rollout.ids import FileId
 from rollout.limits import LISTED, Limits
@@ -42,7 +42,6 @@ from rollout.storage.port import Status
 
 if TYPE_CHECKING:
     from rollout.catalog.look import Look
-    from rollout.catalog.status import IndexStatus
     from rollout.core.memory import Memory
 
 NAME = "rollout-index.sqlite3"
@@ -149,10 +148,12 @@ class Index:
 
         Of the lines that are remembered: a record at the end without a line end is not. Reads nothing that was read.
         """
+        from rollout.catalog.fates import tell_fates
+
         with self._lock:
             row = self._current(entry)
             before = None if row is None else self._recall(row)
-        return {} if before is None else late.fates.tell_fates(before[1], self._limits)
+        return {} if before is None else tell_fates(before[1], self._limits)
 
     def refresh(self, *, rebuild: bool = False, progress: Progress | None = None) -> IndexStatus:
         """Bring all files of the home up to date and forget those that are gone; `rebuild`: begin with nothing."""
@@ -177,7 +178,7 @@ class Index:
             entries = list(homes.scan(self.home, fs=self._fs))
             stale = list(self._stale(entries))
             path = self._cache.path
-            return late.status.IndexStatus(
+            return IndexStatus(
                 path=path,
                 entries=len(self._cache.paths()),
                 files=len(entries),
@@ -224,11 +225,13 @@ class Index:
         return self._cache.get(self._key(entry))
 
     def _look(self, entry: Entry, status: Status, row: Row | None, done: _Progress) -> Look:
+        from rollout.catalog.look import look
+
         seen_ns = int(self._clock() * 1e9)
         before = None
         if row is not None and row.identity == _identity(status) and row.size != status.size and not entry.sealed:
             before = self._recall(row) if self._bases_hold(row) else None
-        found = late.look.look(
+        found = look(
             entry.path,
             self.home,
             before=before,
@@ -312,13 +315,15 @@ class Index:
         return True
 
     def _recall(self, row: Row) -> tuple[Known, Memory] | None:
+        from rollout.core.memory import Memory
+
         if row.path in self._waiting:
             self._flush()
         known, memory = _unpack(row, _known), self._cache.memory(row)
         if known is None or memory is None:
             return None
         try:
-            return known, late.memory.Memory.decode(memory)
+            return known, Memory.decode(memory)
         except msgspec.DecodeError:
             return None
 

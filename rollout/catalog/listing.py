@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, TypeVar, overload
 
 import msgspec
 
-from rollout import late
 from rollout.catalog import cursor as cursors
 from rollout.catalog.index import Index, with_index
 from rollout.catalog.row import Row, row_of
@@ -121,9 +120,11 @@ def list_rows(
     Pages neither skip nor repeat what stays as it is while other rollouts come and go; sorted by `updated`, what is
     written to meanwhile moves ahead of the pages that follow.
     """
+    from rollout.catalog.query import parse
+
     check_limit(limit)
     after = _decode(selection, cursor)
-    query = None if selection.text is None else late.query.parse(selection.text)
+    query = None if selection.text is None else parse(selection.text)
     return with_index(home, fs, lambda index: _page(Home(home, fs), index, selection, limit, after, query, progress))
 
 
@@ -136,11 +137,13 @@ def _page(
     query: Query | None,
     progress: Progress | None,
 ) -> Page:
+    from rollout.catalog.texts import Texts
+
     rows: list[Row] = []
     left_out, seen = {"subagents": 0, "forks": 0}, {"subagents": 0, "forks": 0}
     last: Key | None = None
     found_all = select(look, index, selection, after, progress)
-    texts = None if query is None else late.texts.Texts(index, look.fs)
+    texts = None if query is None else Texts(index, look.fs)
     if query is not None and texts is not None:
         found_all = _with_text(found_all, texts, query)
     for found in found_all:

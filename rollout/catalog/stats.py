@@ -14,7 +14,6 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from rollout import late
 from rollout.catalog.digest import Digest
 from rollout.catalog.index import UNTOLD, Index, with_index
 from rollout.catalog.selection import Filters, Selection, When
@@ -224,10 +223,8 @@ def _sessions(
     is_narrow = selection.is_narrow
     for _, files in itertools.groupby(found, lambda each: each[0].thread):
         head, digest, mtime = first = next(files)
-        if is_narrow:
-            row = late.row.row_of(head, (), digest, mtime, look.names, look.fs)
-            if not _is_chosen(row, digest, selection):
-                continue
+        if is_narrow and not _is_chosen(head, digest, mtime, look, selection):
+            continue
         yield [(named, digest) for named, digest, _ in (first, *files)]
 
 
@@ -237,6 +234,9 @@ def _head_first(thread: Thread, archived: bool | None) -> Sequence[Entry]:
     return sorted(thread.files, key=lambda named: named.archived is not archived)
 
 
-def _is_chosen(row: late.row.Row, digest: Digest, selection: Selection) -> bool:
+def _is_chosen(head: Entry, digest: Digest, mtime: float, look: Home, selection: Selection) -> bool:
+    from rollout.catalog.row import row_of
+
+    row = row_of(head, (), digest, mtime, look.names, look.fs)
     is_left_out = (row.is_subagent and not selection.subagents) or (row.is_fork and not selection.forks)
     return not is_left_out and selection.fits(row, digest)
