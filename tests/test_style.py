@@ -16,6 +16,7 @@ FOLDERS = ("rollout", "cli", "tests", "bench", "examples", "docs")
 MODULE_LINES = 400
 LONGER_MODULES = {
     "tests/reference.py": 750,  # the rules in one piece, to be read beside their text
+    "rollout/catalog/index.py": 410,  # all that is done under the lock of an index
     "rollout/store.py": 430,  # every method of a home, a few lines each
 }
 

@@ -308,7 +308,7 @@ def test_a_number_of_any_size_decodes_without_an_exception(number: str, value: o
         (b'{"type":"response_item","payload":{"type":"m","role":null}}', r.Envelope("response_item", r.Head("m"))),
         (b'{"type":"message","role":"user"}', r.Envelope("message", UNSET, "user")),
         (b'{"type":"message","role":null}', r.Envelope("message", UNSET)),
-        (b'{"type":"message","role":7}', r.Envelope("message", None)),
+        (b'{"type":"message","role":7}', r.Envelope("response_item", None)),
         (b.bare_meta(), codec.SESSION_META),
         (b.bare_state(), codec.PASSED_OVER),
         (b'{"type":"x","payload":{"type":"a"},"payload":{"type":"b"}}', r.Envelope("x", r.Head("b"))),
