@@ -57,26 +57,24 @@ def words_of(history: Any) -> str:
     return " ".join(_PROGRAM.sub(r"\1", text) for text in texts)
 
 
+def told(answer: Any, turns: Any) -> dict[str, str]:
+    context = answer.reference_context
+    return {
+        "history": words_of(answer.history),
+        "turns": ", ".join(f"{turn.id} {turn.status}" for turn in turns),
+        "previous_model": str(answer.previous_model),
+        "reference": "cleared" if context is None else str(context["model"]),
+    }
+
+
 def by_engine(data: bytes) -> dict[str, str]:
     state = rollout.reconstruct(data)
-    reference_context = state.reference_context
-    return {
-        "history": words_of(state.history),
-        "turns": ", ".join(f"{turn.id} {turn.status}" for turn in state.turns),
-        "previous_model": str(state.previous_model),
-        "reference": "cleared" if reference_context is None else str(reference_context["model"]),
-    }
+    return told(state, state.turns)
 
 
 def by_reference(data: bytes) -> dict[str, str]:
     answer = reference.fold(data)
-    context = answer.reference_context
-    return {
-        "history": words_of(answer.history),
-        "turns": ", ".join(f"{turn.id} {turn.status}" for turn in answer.standing_turns),
-        "previous_model": str(answer.previous_model),
-        "reference": "cleared" if context is None else str(context["model"]),
-    }
+    return told(answer, answer.standing_turns)
 
 
 @pytest.mark.parametrize("example", examples())
