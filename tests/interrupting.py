@@ -53,25 +53,36 @@ def names_of(code: CodeType) -> dict[int, str]:
     return {instruction.offset: instruction.opname for instruction in dis.get_instructions(code)}
 
 
+@functools.cache
+def handlers_of(code: CodeType) -> dict[int, int | None]:
+    """Where each instruction goes on if it raises; None: in the caller."""
+    entries = dis.Bytecode(code).exception_entries  # type: ignore[attr-defined]  # since 3.11
+    return {at: next((one.target for one in entries if one.start <= at < one.end), None) for at in names_of(code)}
+
+
 def SIGNALS(reach: Callable[[], None]) -> Trace:  # noqa: N802  # one of the two kinds of points
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         if not is_of_library(frame.f_code):
             return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        names, before = names_of(frame.f_code), ""
+        names, handlers, before = names_of(frame.f_code), handlers_of(frame.f_code), -1
 
         def within(frame: FrameType, event: str, argument: Any) -> Any:
             nonlocal before
             if event == "exception":
-                before = ""  # a call that raises looks for no signals
+                before = -1  # a call that raises looks for no signals
             if event == "opcode":
-                delivers, before = before in DELIVERING, names.get(frame.f_lasti, before)
-                if delivers:
+                behind, before = before, frame.f_lasti
+                # A signal is raised by the instruction behind which it comes, here the next one does that. From 3.12 on
+                # one that cannot raise itself (a jump) may stand outside of what handles the exceptions around it.
+                if names.get(behind) in DELIVERING and handlers[behind] == handlers[before]:
                     reach()
             return within
 
+        frame.f_trace = within  # 3.13 asks for the instructions of a frame only if it is traced by then
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
         return within
 
+    sys._getframe().f_trace_opcodes = True  # 3.12 asks for them at the next settrace
     return trace
 
 

@@ -16,7 +16,7 @@ import pytest
 
 import rollout
 from rollout import Rollout, Store
-from rollout.errors import Closed
+from rollout.errors import Closed, Locked
 from rollout.integrations.agents import RolloutSession
 from tests.builders import user_item
 from tests.interrupting import check_lines
@@ -37,6 +37,24 @@ def test_a_log_that_is_garbage_gives_its_lock_back_and_loses_nothing(tmp_path: P
     with store.open(path) as again:
         again.event("custom", word="word-1-")
     check_lines(path, None, ["word-0-", "word-1-"], [])
+
+
+def test_a_log_in_a_circle_that_was_not_collected_yet_holds_no_lock(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    log = a_log(store)
+    path, circle = log.path, [log]
+    circle.append(circle)  # type: ignore[arg-type]  # as an exception and the frames that it came through are one
+    gc.collect()
+    gc.disable()
+    try:
+        del log, circle
+        with store.open(path) as again:
+            with pytest.raises(Locked):
+                store.open(path)
+            again.event("custom", word="word-0-")
+    finally:
+        gc.enable()
+    check_lines(path, None, ["word-0-"], [])
 
 
 def test_a_turn_that_is_garbage_is_closed_by_whatever_is_written_next(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import gc
 import io
 import os
 import stat
@@ -37,6 +38,7 @@ _OPEN = (
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _WINDOWS_LOCK_OFFSET = 1 << 62  # behind any data: Windows locks keep readers out
 _NOTE_BYTES = 4096
+_HELD = (BlockingIOError, PermissionError)  # what a lock says that somebody holds; the second on Windows
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0002, 0.01  # between two looks at a lock that is waited for
 
 
@@ -126,11 +128,11 @@ class _AppendFile(_File):
     def lock(self, holder: Holder, at: AnyPath | None = None) -> None:
         self._path = self._path if at is None else os.fspath(at)
         beside = _note_path(self._path)
-        try:
-            if at is None:
+        if at is None:
+            try:
                 _lock(self.fd)
-        except (BlockingIOError, PermissionError) as error:  # the second is what Windows says
-            raise locked(self._path, _read_note(beside)) from error
+            except _HELD:
+                self._lock_behind_garbage()
         self._check_place()
         self._note = beside
         with contextlib.suppress(OSError):  # the lock holds without its note
@@ -145,9 +147,10 @@ class _AppendFile(_File):
             try:
                 _lock(self.fd)
                 break
-            except (BlockingIOError, PermissionError) as error:
+            except _HELD:
                 if time.monotonic() >= deadline:
-                    raise locked(self._path, _read_note(_note_path(self._path))) from error
+                    self._lock_behind_garbage()
+                    break
                 time.sleep(pause_s)
                 pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
         try:
@@ -155,6 +158,19 @@ class _AppendFile(_File):
         except BaseException:
             self.release()
             raise
+
+    def _lock_behind_garbage(self) -> None:
+        """Locks what is held, if garbage of this process holds it; Locked if somebody does.
+
+        An exception that comes from outside keeps the frames that it has passed, and those of a generator's context
+        manager keep it in turn: such a circle holds a file that nobody uses until it is collected.
+        """
+        if any(file.identity == self._identity and file.fd not in {-1, self.fd} for file in _held.now()):
+            gc.collect()
+        try:
+            _lock(self.fd)
+        except _HELD as error:
+            raise locked(self._path, _read_note(_note_path(self._path))) from error
 
     def whereabouts(self) -> str | None:
         try:

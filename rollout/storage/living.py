@@ -29,6 +29,12 @@ class Living(Generic[T]):
                 self._most = max(_FEWEST, 2 * len(self._known))
             self._known.append(weakref.ref(one))
 
+    def now(self) -> list[T]:
+        """All that are there."""
+        with self._lock:
+            known = list(self._known)
+        return [one for each in known if (one := each()) is not None]
+
     def in_child(self) -> list[T]:
         """All that were there when this process was forked, whatever other threads held then. In that process only."""
         self._lock = threading.Lock()
