@@ -59,7 +59,7 @@ def openers_in(folder: Path) -> dict[str, Callable[[], Any]]:
     from agents import SQLiteSession  # noqa: PLC0415  # the SDK takes a second to be imported
     from agents.extensions.memory import AdvancedSQLiteSession, AsyncSQLiteSession  # noqa: PLC0415
 
-    from rollout.integrations.agents import RolloutSession  # noqa: PLC0415
+    from rollout.adapters.agents import RolloutSession  # noqa: PLC0415
 
     return {
         OURS: lambda: RolloutSession("bench", folder / "home"),

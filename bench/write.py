@@ -27,8 +27,8 @@ import rollout
 from bench.read import Check
 from bench.rollouts import MB, make
 from rollout import Durability, Rollout, Store, TurnContext
-from rollout.encoding import AnyItem
-from rollout.turn import OpenTurn
+from rollout.format.encoder import AnyItem
+from rollout.session.turn import OpenTurn
 
 LINE_BYTES: Final = 400
 COMMITS: Final = 100

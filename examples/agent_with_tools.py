@@ -27,7 +27,7 @@ from agents.items import TResponseInputItem, TResponseStreamEvent
 from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
 import rollout
-from rollout.integrations.agents import RolloutSession
+from rollout.adapters.agents import RolloutSession
 
 SESSION = "copies"  # any text; as it can be the name of a thread it is one: `rollout history copies`
 

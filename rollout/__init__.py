@@ -9,26 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rollout.catalog.doctor import Diagnosis
-    from rollout.catalog.findings import Finding
-    from rollout.catalog.listing import Page
-    from rollout.catalog.row import Row
-    from rollout.catalog.search import Hit, Hits
-    from rollout.catalog.sessions import Transcript, list_sessions, read_session
-    from rollout.catalog.stats import Stats, StatsRow
-    from rollout.catalog.status import IndexStatus
-    from rollout.catalog.tree import Node
-    from rollout.core.context import is_program_message
-    from rollout.core.history import History, is_summary
-    from rollout.core.labels import Label, check_session_id
-    from rollout.core.records import Damage
-    from rollout.core.settle import Baseline, Cleared, NeverSet
-    from rollout.core.spending import Spent
-    from rollout.core.steps import Place, Step
-    from rollout.core.tokens import Tokens
-    from rollout.core.truncation import Truncation
-    from rollout.core.updates import context_updates
-    from rollout.difference import Changed, Diff, diff
+    from rollout.dialects.codex import Damage
     from rollout.errors import (
         Ambiguous,
         NoKey,
@@ -39,28 +20,47 @@ if TYPE_CHECKING:
         UsageError,
         WrongKey,
     )
-    from rollout.explanation import Explained, Explanation
-    from rollout.labelling import label
+    from rollout.files.durability import Durability
+    from rollout.files.encrypted.keys import Cipher, make_key
+    from rollout.files.sealed.seal import Sealed
+    from rollout.fold.history import History, is_summary
+    from rollout.fold.projection import Baseline, Cleared, NeverSet
+    from rollout.fold.timeline import Place, Step
+    from rollout.fold.token_counts import Tokens
+    from rollout.fold.token_ledger import Spent
+    from rollout.format.labels import Label, check_session_id
+    from rollout.home.agent_view import Transcript, list_sessions, read_session
+    from rollout.home.doctor import Diagnosis
+    from rollout.home.findings import Finding
+    from rollout.home.index.status import IndexStatus
+    from rollout.home.listing import Page
+    from rollout.home.maintenance.disk_usage import Room, Usage
+    from rollout.home.maintenance.repair import Repaired, RepairPlan, apply_repair, plan_repair
+    from rollout.home.row import Row
+    from rollout.home.search import Hit, Hits
+    from rollout.home.stats import Stats, StatsRow
+    from rollout.home.store import Store
+    from rollout.home.store import open_rollout as open  # noqa: A004
+    from rollout.home.tree import Node
+    from rollout.items.context_updates import context_updates
+    from rollout.items.contextual import is_program_message
+    from rollout.items.redaction import Redactor
+    from rollout.items.truncation import Truncation
     from rollout.limits import Limits
-    from rollout.log import Rollout
-    from rollout.moments import Line, Ordinal
-    from rollout.playback import Playback, Scene, replay
-    from rollout.reading import explain, reconstruct, records, turns, verify
-    from rollout.record import Record
-    from rollout.redaction import Redactor
-    from rollout.report import Note, Report
-    from rollout.state import State, Turn
-    from rollout.storage.cipher import Cipher, make_key
-    from rollout.storage.durability import Durability
-    from rollout.storage.sealing import Sealed
-    from rollout.store import Store
-    from rollout.store import open_rollout as open  # noqa: A004
-    from rollout.summary import Milestone, Summary, ToolUse, TurnSummary, summarize
-    from rollout.tailing import Tailed, tail
-    from rollout.turn import OpenTurn
-    from rollout.turn_context import TurnContext
-    from rollout.upkeeping.repair import Repaired, RepairPlan, apply_repair, plan_repair
-    from rollout.upkeeping.room import Room, Usage
+    from rollout.session.difference import Changed, Diff, diff
+    from rollout.session.explanation import Explained, Explanation
+    from rollout.session.following import Tailed, tail
+    from rollout.session.label_scope import label
+    from rollout.session.log import Rollout
+    from rollout.session.moments import Line, Ordinal
+    from rollout.session.playback import Playback, Scene, replay
+    from rollout.session.reading import explain, reconstruct, records, turns, verify
+    from rollout.session.record import Record
+    from rollout.session.state import State, Turn
+    from rollout.session.summary import Milestone, Summary, ToolUse, TurnSummary, summarize
+    from rollout.session.turn import OpenTurn
+    from rollout.session.turn_context import TurnContext
+    from rollout.session.verification import Note, Report
 
 __all__ = [
     "Ambiguous",
@@ -163,45 +163,45 @@ if not TYPE_CHECKING:  # for which every name would be there
 
                 return rollout.limits
             case "Diagnosis":
-                from rollout.catalog import doctor as module
+                from rollout.home import doctor as module
             case "Finding":
-                from rollout.catalog import findings as module
+                from rollout.home import findings as module
             case "Page":
-                from rollout.catalog import listing as module
+                from rollout.home import listing as module
             case "Row":
-                from rollout.catalog import row as module
+                from rollout.home import row as module
             case "Hit" | "Hits":
-                from rollout.catalog import search as module
+                from rollout.home import search as module
             case "Transcript" | "list_sessions" | "read_session":
-                from rollout.catalog import sessions as module
+                from rollout.home import agent_view as module
             case "Stats" | "StatsRow":
-                from rollout.catalog import stats as module
+                from rollout.home import stats as module
             case "IndexStatus":
-                from rollout.catalog import status as module
+                from rollout.home.index import status as module
             case "Node":
-                from rollout.catalog import tree as module
+                from rollout.home import tree as module
             case "is_program_message":
-                from rollout.core import context as module
+                from rollout.items import contextual as module
             case "History" | "is_summary":
-                from rollout.core import history as module
+                from rollout.fold import history as module
             case "Label" | "check_session_id":
-                from rollout.core import labels as module
+                from rollout.format import labels as module
             case "Damage":
-                from rollout.core import records as module
+                from rollout.dialects import codex as module
             case "Baseline" | "Cleared" | "NeverSet":
-                from rollout.core import settle as module
+                from rollout.fold import projection as module
             case "Spent":
-                from rollout.core import spending as module
+                from rollout.fold import token_ledger as module
             case "Place" | "Step":
-                from rollout.core import steps as module
+                from rollout.fold import timeline as module
             case "Tokens":
-                from rollout.core import tokens as module
+                from rollout.fold import token_counts as module
             case "Truncation":
-                from rollout.core import truncation as module
+                from rollout.items import truncation as module
             case "context_updates":
-                from rollout.core import updates as module
+                from rollout.items import context_updates as module
             case "Changed" | "Diff" | "diff":
-                from rollout import difference as module
+                from rollout.session import difference as module
             case (
                 "Ambiguous"
                 | "NoKey"
@@ -214,47 +214,47 @@ if not TYPE_CHECKING:  # for which every name would be there
             ):
                 from rollout import errors as module
             case "Explained" | "Explanation":
-                from rollout import explanation as module
+                from rollout.session import explanation as module
             case "label":
-                from rollout import labelling as module
+                from rollout.session import label_scope as module
             case "Limits":
                 from rollout import limits as module
             case "Rollout":
-                from rollout import log as module
+                from rollout.session import log as module
             case "Line" | "Ordinal":
-                from rollout import moments as module
+                from rollout.session import moments as module
             case "Playback" | "Scene" | "replay":
-                from rollout import playback as module
+                from rollout.session import playback as module
             case "explain" | "reconstruct" | "records" | "turns" | "verify":
-                from rollout import reading as module
+                from rollout.session import reading as module
             case "Record":
-                from rollout import record as module
+                from rollout.session import record as module
             case "Redactor":
-                from rollout import redaction as module
+                from rollout.items import redaction as module
             case "Note" | "Report":
-                from rollout import report as module
+                from rollout.session import verification as module
             case "State" | "Turn":
-                from rollout import state as module
+                from rollout.session import state as module
             case "Cipher" | "make_key":
-                from rollout.storage import cipher as module
+                from rollout.files.encrypted import keys as module
             case "Durability":
-                from rollout.storage import durability as module
+                from rollout.files import durability as module
             case "Sealed":
-                from rollout.storage import sealing as module
+                from rollout.files.sealed import seal as module
             case "Store" | "open":
-                from rollout import store as module
+                from rollout.home import store as module
             case "Milestone" | "Summary" | "ToolUse" | "TurnSummary" | "summarize":
-                from rollout import summary as module
+                from rollout.session import summary as module
             case "Tailed" | "tail":
-                from rollout import tailing as module
+                from rollout.session import following as module
             case "OpenTurn":
-                from rollout import turn as module
+                from rollout.session import turn as module
             case "TurnContext":
-                from rollout import turn_context as module
+                from rollout.session import turn_context as module
             case "Repaired" | "RepairPlan" | "apply_repair" | "plan_repair":
-                from rollout.upkeeping import repair as module
+                from rollout.home.maintenance import repair as module
             case "Room" | "Usage":
-                from rollout.upkeeping import room as module
+                from rollout.home.maintenance import disk_usage as module
             case _:
                 raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         found = globals()[name] = getattr(module, _WRITTEN_AS.get(name, name))

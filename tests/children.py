@@ -24,9 +24,9 @@ from typing import Any
 
 from rollout import Rollout
 from rollout.errors import Locked, NotFound, Poisoned, RolloutError, WriteError
-from rollout.storage.durability import Durability
-from rollout.storage.recovery import mark_batch
-from rollout.turn import OpenTurn
+from rollout.files.durability import Durability
+from rollout.files.recovery import mark_batch
+from rollout.session.turn import OpenTurn
 from tests.builders import assistant_item, user_item
 from tests.sessions import a_store, context
 

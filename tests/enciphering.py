@@ -9,8 +9,8 @@ from typing import Any
 
 import rollout
 from rollout import Cipher, Limits, Rollout, Store
-from rollout.storage.encrypted import Scribe
-from rollout.storage.fs import FileSystem
+from rollout.files.disk import FileSystem
+from rollout.files.encrypted.lines import Scribe
 from tests import builders as b
 from tests.sessions import START, a_clock
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from rollout.storage.fs import AnyPath, ReadFile, RealFileSystem
+from rollout.files.disk import AnyPath, ReadFile, RealFileSystem
 from tests import builders as b
 
 DAY = "2026-03-20"

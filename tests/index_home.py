@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from rollout.catalog.digest import Digest
-from rollout.catalog.index import Index
-from rollout.catalog.look import look
-from rollout.storage import home as homes
-from rollout.storage.fs import RealFileSystem
-from rollout.storage.port import AnyPath, ReadFile
+from rollout.files import layout as homes
+from rollout.files.disk import RealFileSystem
+from rollout.files.port import AnyPath, ReadFile
+from rollout.home.index.entry_summary import Digest
+from rollout.home.index.index import Index
+from rollout.home.index.scan import look
 from tests import builders as b
 
 LATER_S = 10.0

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rollout.encoding import Part, encode, timestamp
-from rollout.log import Rollout, create_log
-from rollout.places import new_path
-from rollout.ports import Ports
-from rollout.storage.durability import Durability
+from rollout.files.durability import Durability
+from rollout.format.encoder import Part, encode, timestamp
+from rollout.session.environment import Ports
+from rollout.session.log import Rollout, create_log
+from rollout.session.log_path import new_path
 from rollout.testing.disk import SimulatedDisk
 from rollout.testing.live import Live
 from rollout.testing.witness import HOME, Ack, Moment, Step, Trial, Witness

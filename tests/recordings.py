@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rollout.serving.recording import Answer, Departure, Recording
+from rollout.adapters.responses.recording import Answer, Departure, Recording
 from tests.builders import (
     assistant,
     call,

@@ -10,8 +10,8 @@ from typing import Any
 
 import rollout
 from rollout import Rollout, Store, TurnContext
-from rollout.storage.durability import Durability
-from rollout.storage.fs import FileSystem
+from rollout.files.disk import FileSystem
+from rollout.files.durability import Durability
 from tests.builders import assistant_item
 
 START = 1774000802.0  # 2026-03-20T10:00:02Z

@@ -162,7 +162,7 @@ class Beside:
 
 
 def write_session(home: Path, under: Signalled) -> None:
-    from rollout.integrations.agents import RolloutSession  # noqa: PLC0415  # takes long, and the others do without
+    from rollout.adapters.agents import RolloutSession  # noqa: PLC0415  # takes long, and the others do without
 
     session = RolloutSession("s", home)
 

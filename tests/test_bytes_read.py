@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import rollout
 from rollout import Store
-from rollout.core.lines import BytesSource, Covered
-from rollout.storage.fs import REAL
-from rollout.storage.plain import FileSource
+from rollout.files.disk import REAL
+from rollout.files.plain import FileSource
+from rollout.format.lines import BytesSource, Covered
 from tests import builders as b
 from tests.cli import run
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from rollout import Durability, Rollout
-from rollout.integrations.agents import RolloutSession
+from rollout.adapters.agents import RolloutSession
 from tests.builders import assistant_item, user_item
 from tests.interrupting import check_lines
 from tests.sessions import a_log, a_store, context

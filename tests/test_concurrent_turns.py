@@ -18,10 +18,10 @@ import pytest
 
 import rollout
 from rollout import Rollout, Store
-from rollout.async_turn import AsyncTurn
 from rollout.errors import RecordError, UsageError, WriteError
-from rollout.recorder import ABORTED_TEXT
-from rollout.storage.durability import Durability
+from rollout.files.durability import Durability
+from rollout.session.async_turn import AsyncTurn
+from rollout.session.recorder import ABORTED_TEXT
 from rollout.testing.disk import Effect, Fault, Kind, Op, SimulatedDisk
 from tests.builders import assistant_item, user_item
 from tests.sessions import a_log, a_store, context, kinds, take_turn, texts

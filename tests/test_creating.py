@@ -18,10 +18,10 @@ import pytest
 
 from rollout import Durability, Rollout, Store
 from rollout.errors import Locked, WriteError
-from rollout.storage import fs as files
-from rollout.storage.beside import publish
-from rollout.storage.fs import REAL
-from rollout.storage.writer import Writer
+from rollout.files import disk as files
+from rollout.files.disk import REAL
+from rollout.files.staging import publish
+from rollout.files.writer import Writer
 from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
 from tests import making
 from tests.crashing import each_effect
@@ -215,7 +215,7 @@ def test_a_file_that_is_being_made_is_not_tidied_away(tmp_path: Path, monkeypatc
         store.archive("-1")
         publish(fs, hidden, path)
 
-    monkeypatch.setattr("rollout.storage.writer.publish", tidy_first)
+    monkeypatch.setattr("rollout.files.writer.publish", tidy_first)
     create(store).close()
 
 

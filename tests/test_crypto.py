@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 import rollout
 from rollout import Cipher, Limits, NoKey, Store, UsageError, WrongKey
-from rollout.storage.fs import REAL
-from rollout.storage.keyed import KEYS_FILE, with_keys
-from rollout.storage.source import open_bytes
+from rollout.files.disk import REAL
+from rollout.files.encrypted.keyed_disk import KEYS_FILE, with_keys
+from rollout.files.lineage import open_bytes
 from tests import builders as b
 from tests import strategies
 from tests.enciphering import KEY, OTHER_KEY, SMALL, a_cipher, a_secret_log, a_secret_store, enciphered, told

@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from rollout import Cipher
-from rollout.keeping import Keeper
-from rollout.storage.keyed import with_keys
-from rollout.storage.opening import open_writer
-from rollout.storage.origin import Origin
-from rollout.storage.shared import SharedWriter
-from rollout.storage.source import holds_record
-from rollout.storage.writer import holder
+from rollout.files.encrypted.keyed_disk import with_keys
+from rollout.files.lineage import holds_record
+from rollout.files.open_writer import open_writer
+from rollout.files.shared_writer import SharedWriter
+from rollout.files.source import Origin
+from rollout.files.writer import holder
+from rollout.home.lifecycle import Keeper
+from rollout.home.maintenance.rekey import decrypt, rekey
+from rollout.home.maintenance.rewrite import fingerprint, locked
 from rollout.testing.crashes import explore
 from rollout.testing.disk import SimulatedDisk
-from rollout.upkeeping.rekeying import decrypt, rekey
-from rollout.upkeeping.rewriting import fingerprint, locked
 from tests import builders as b
 from tests.crashing import Scenario
 from tests.enciphering import KEY, OTHER_KEY, a_cipher, a_secret_log, a_secret_store, enciphered

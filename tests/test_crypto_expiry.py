@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 import rollout
 from rollout import Cipher, Limits
-from rollout.core.expiry import left_of
-from rollout.core.recent import recent_entries
+from rollout.files.disk import REAL
+from rollout.files.encrypted.keyed_disk import with_keys
+from rollout.files.encrypted.lines import encrypt_line
+from rollout.files.source import Origin
+from rollout.fold.expiry import left_of
+from rollout.fold.newest_items import recent_entries
 from rollout.limits import DEFAULT
-from rollout.storage.encrypted import encrypt_line
-from rollout.storage.fs import REAL
-from rollout.storage.keyed import with_keys
-from rollout.storage.origin import Origin
 from tests import builders as b
 from tests import strategies
 from tests.enciphering import a_cipher, enciphered

@@ -11,8 +11,8 @@ import pytest
 import rollout
 from rollout import Cipher, NoKey, Store, UsageError
 from rollout.errors import InUse
-from rollout.storage.encrypted import encrypt_line, iso
-from rollout.storage.source import open_path
+from rollout.files.encrypted.lines import encrypt_line, iso
+from rollout.files.lineage import open_path
 from tests import builders as b
 from tests.enciphering import KEY, OTHER_KEY, a_cipher, a_secret_log, a_secret_store, enciphered, told
 from tests.sessions import START, a_log, a_store, take_turn, texts

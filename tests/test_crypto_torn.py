@@ -11,13 +11,13 @@ import pytest
 
 import rollout
 from rollout import NoKey, NotARollout, Store, UsageError
+from rollout.adapters.agents import RolloutSession
 from rollout.errors import WriteError
-from rollout.integrations.agents import RolloutSession
-from rollout.storage.encrypted import parts_of
-from rollout.storage.fs import REAL
-from rollout.storage.keyed import with_keys
-from rollout.storage.shared import SharedWriter
-from rollout.storage.source import holds_record
+from rollout.files.disk import REAL
+from rollout.files.encrypted.keyed_disk import with_keys
+from rollout.files.encrypted.lines import parts_of
+from rollout.files.lineage import holds_record
+from rollout.files.shared_writer import SharedWriter
 from tests import builders as b
 from tests import homes
 from tests.enciphering import a_cipher, enciphered

@@ -100,8 +100,8 @@ def test_what_cannot_be_rescued_is_tried_again_by_the_next_commit(
         take_turn(log, "first")
         log.path.unlink()
         with monkeypatch.context() as patched:
-            patched.setattr("rollout.storage.fs.RealFileSystem.mkdir", refuse)
-            patched.setattr("rollout.storage.fs.RealFileSystem.open_append", refuse)
+            patched.setattr("rollout.files.disk.RealFileSystem.mkdir", refuse)
+            patched.setattr("rollout.files.disk.RealFileSystem.open_append", refuse)
             with pytest.raises(Displaced, match="could not be rescued: Permission denied") as told:
                 take_turn(log, "second")
             assert told.value.lines_at is None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rollout import Store
-from rollout.catalog.documents import KINDS
+from rollout.items.texts import KINDS
 from tests import builders as b
 from tests.homes import put
 from tests.searching import hits, marked

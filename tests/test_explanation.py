@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import rollout
 from rollout import Limits
-from rollout.core.naming import Names
-from rollout.core.records import Envelope, Head
+from rollout.dialects.codex import Envelope, Head
+from rollout.fold.line_types import Names
 from tests import builders as b
 from tests import strategies as logs
 from tests.test_cases import CASES, NAMES

@@ -12,9 +12,9 @@ import pytest
 import rollout
 from rollout import Ordinal, Rollout, State, Store
 from rollout.errors import NotFound, UsageError
-from rollout.recorder import ABORTED_TEXT
-from rollout.storage.durability import Durability
-from rollout.storage.recovery import unmark
+from rollout.files.durability import Durability
+from rollout.files.recovery import unmark
+from rollout.session.recorder import ABORTED_TEXT
 from rollout.testing.disk import Kind, SimulatedDisk
 from tests.builders import assistant_item, user_item
 from tests.sessions import DAY, a_log, a_store, context, interrupt, kinds, lines_of, take_turn, texts

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 import rollout
-from rollout.core.recent import recent_entries
-from rollout.storage.origin import find
-from rollout.store import Store
+from rollout.files.source import find
+from rollout.fold.newest_items import recent_entries
+from rollout.home.store import Store
 from tests import homes, shapes
 from tests.cli import run
 from tests.steps import count_steps, growth_of

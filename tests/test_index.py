@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from rollout import Store
-from rollout.catalog.index import NAME
 from rollout.errors import SourceError
-from rollout.storage import home as homes
-from rollout.storage.fs import RealFileSystem
-from rollout.storage.port import AnyPath, ReadFile
+from rollout.files import layout as homes
+from rollout.files.disk import RealFileSystem
+from rollout.files.port import AnyPath, ReadFile
+from rollout.home.index.index import NAME
 from tests import builders as b
 from tests.index_home import LATER_S, Home, append, turn
 

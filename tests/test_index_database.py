@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from rollout.catalog.index import NAME, Index, with_index
-from rollout.storage import home as homes
+from rollout.files import layout as homes
+from rollout.home.index.index import NAME, Index, with_index
 from tests import builders as b
 from tests.index_home import Home, append, turn
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from rollout.catalog.index import NAME, Index
-from rollout.catalog.look import look
-from rollout.storage import home as homes
+from rollout.files import layout as homes
+from rollout.home.index.index import NAME, Index
+from rollout.home.index.scan import look
 from tests import builders as b
 
 ROOT = Path(__file__).parent.parent
@@ -23,7 +23,7 @@ LATER_S = 10
 REFRESH = f"""
 import sys, time
 from pathlib import Path
-from rollout.catalog.index import Index
+from rollout.home.index.index import Index
 with Index.open(Path(sys.argv[1]), clock=lambda: time.time() + {LATER_S}) as index:
     print("ready", flush=True)
     sys.stdin.readline()
@@ -34,8 +34,8 @@ with Index.open(Path(sys.argv[1]), clock=lambda: time.time() + {LATER_S}) as ind
 STALL = """
 import sys, time
 from pathlib import Path
-from rollout.catalog.index import Index
-from rollout.storage import home as homes
+from rollout.home.index.index import Index
+from rollout.files import layout as homes
 index = Index.open(Path(sys.argv[1]))
 for n, _ in enumerate(index.digests(homes.scan(index.home))):
     if n == 30:

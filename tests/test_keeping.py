@@ -12,7 +12,7 @@ import pytest
 import rollout
 from rollout import Store
 from rollout.errors import Ambiguous, InUse, Locked, NotARollout, NotFound, UsageError, WriteError
-from rollout.storage.home import scan
+from rollout.files.layout import scan
 from tests.sessions import DAY, take_turn
 from tests.threads import PART, a_fork, a_revert, a_thread, files, says
 

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from rollout.errors import WriteError
-from rollout.keeping import Keeper
-from rollout.storage import home as homes
-from rollout.storage.names import FILE, read_names
-from rollout.storage.origin import Origin
-from rollout.store import Store
+from rollout.files import layout as homes
+from rollout.files.source import Origin
+from rollout.files.thread_names import FILE, read_names
+from rollout.home.lifecycle import Keeper
+from rollout.home.store import Store
 from rollout.testing.disk import Effect, Fault, SimulatedDisk
 from tests.crashing import Scenario, each, each_effect, each_sync
 

@@ -10,7 +10,7 @@ import pytest
 
 from rollout import Store
 from rollout.errors import InUse, Locked, RolloutError
-from rollout.storage.home import scan
+from rollout.files.layout import scan
 from tests.threads import a_fork, a_thread, files, says
 
 ROOT = Path(__file__).parent.parent

@@ -17,10 +17,10 @@ import pytest
 import rollout
 from rollout import Cipher, NoKey, NotFound, RolloutError, UsageError
 from rollout.errors import Conflict, Locked, WriteError
-from rollout.storage import cipher
-from rollout.storage import fs as files
-from rollout.storage.beside import while_held
-from rollout.storage.fs import REAL
+from rollout.files import disk as files
+from rollout.files.disk import REAL
+from rollout.files.encrypted import keys as cipher
+from rollout.files.staging import while_held
 from rollout.testing.disk import Effect, Fault, SimulatedDisk
 from tests import making
 from tests.crashing import ALL_MUTANTS, Scenario, each, each_effect, each_sync

@@ -12,7 +12,7 @@ import pytest
 
 import rollout
 from rollout import Label, Store, UsageError
-from rollout.core.labels import UNLABELLED
+from rollout.format.labels import UNLABELLED
 from tests.builders import assistant_item, user_item
 from tests.labelled import CALL, PLAN, fill, ids, in_a_task, make, tags
 from tests.sessions import context, kinds, lines_of

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 import rollout
 from rollout import Label, Store, UsageError
-from rollout.core import codec
-from rollout.core.labels import UNLABELLED, label_of
-from rollout.recorder import ABORTED_TEXT
-from rollout.storage.durability import Durability
+from rollout.files.durability import Durability
+from rollout.format import envelope as codec
+from rollout.format.labels import UNLABELLED, label_of
+from rollout.session.recorder import ABORTED_TEXT
 from tests import builders as b
 from tests import strategies as logs
 from tests.builders import assistant_item, user_item

@@ -12,11 +12,11 @@ import pytest
 import zstandard
 
 import rollout
-from rollout.catalog.digest import TOO_LARGE
-from rollout.catalog.look import look
 from rollout.errors import TooLarge
+from rollout.home.index.entry_summary import TOO_LARGE
+from rollout.home.index.scan import look
+from rollout.home.store import Store
 from rollout.limits import KIB, LISTED, MIB
-from rollout.store import Store
 from tests import builders as b
 from tests import homes
 from tests.cli import run

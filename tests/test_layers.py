@@ -1,8 +1,7 @@
 """The layers of the house, checked on the imports as they are written.
 
-Each layer may import the standard library, its own third parties, itself, the shared modules at the bottom and the
-layers below it. The core does no I/O, reads no clock, draws no random number. Nothing imports the command line, which
-sees public names only.
+Each layer may import the standard library, its own third parties, itself and the layers below it. The core does no I/O,
+reads no clock, draws no random number. Nothing imports the command line, which sees public names only.
 """
 
 from __future__ import annotations
@@ -12,13 +11,10 @@ import functools
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import rollout
 
 ROOT = Path(__file__).parent.parent
-SHARED = {"rollout.errors", "rollout.ids", "rollout.limits"}
-
 IMPURE = {
     *{
         "asyncio",
@@ -52,34 +48,47 @@ IMPURE_CALLS = {"open", "print", "input", "breakpoint", "exec", "eval"}
 CLOCKS = {"now", "utcnow", "today"}
 
 
-class Layer(NamedTuple):
-    """A folder or module: what else it may import, of this project by prefix and of third parties by name."""
-
-    name: str
-    own: set[str]
-    third_party: set[str]
-
-
-LAYERS = [  # the first whose name fits a module counts
-    Layer("rollout.errors", set(), set()),
-    Layer("rollout.ids", {"rollout.errors"}, set()),
-    Layer("rollout.limits", set(), set()),
-    Layer("rollout.core", SHARED, {"msgspec", "orjson"}),
-    Layer("rollout.storage", {*SHARED, "rollout.core"}, {"cryptography", "msgspec", "orjson", "zstandard"}),
-    Layer("rollout.testing", {"rollout"}, {"hypothesis", "msgspec", "orjson", "zstandard"}),
-    Layer("rollout.integrations", {"rollout"}, {"agents", "anyio", "mcp", "msgspec", "orjson", "pydantic"}),
-    Layer("rollout", {"rollout"}, {"msgspec", "orjson", "zstandard"}),
-    Layer("rollout_cli", {"rollout"}, {"msgspec", "orjson", "rich", "typer"}),
-]
-ABOVE_THE_LIBRARY = ("rollout.integrations", "rollout.testing", "rollout_cli")
+LAYERS = {  # from the bottom up: a layer may import what stands above it here, and these third parties
+    "rollout.errors": set(),
+    "rollout.limits": set(),
+    "rollout.ids": set(),
+    "rollout.format": {"msgspec", "orjson"},
+    "rollout.items": {"msgspec", "orjson"},
+    "rollout.dialects": {"msgspec", "orjson"},
+    "rollout.fold": {"msgspec", "orjson"},
+    "rollout.files": {"cryptography", "msgspec", "orjson", "zstandard"},
+    "rollout.session": {"msgspec", "orjson"},
+    "rollout.home": {"msgspec", "orjson", "zstandard"},
+    "rollout": {"msgspec"},
+    "rollout.adapters": {"agents", "anyio", "mcp", "msgspec", "orjson", "pydantic"},
+    "rollout.testing": {"hypothesis", "msgspec", "orjson", "zstandard"},
+    "rollout_cli": {"msgspec", "orjson", "rich", "typer"},
+}
+ORDER = list(LAYERS)
+PURE = ("rollout.format", "rollout.items", "rollout.dialects", "rollout.fold")
+UPWARD: set[tuple[str, str]] = {
+    ("rollout.format.encoder", "rollout.dialects.codex"),
+    ("rollout.format.encoder", "rollout.fold.history"),
+    ("rollout.format.encoder", "rollout.items.shapes"),
+    ("rollout.format.envelope", "rollout.dialects.codex"),
+    ("rollout.items.context_updates", "rollout.fold.history"),
+    ("rollout.items.contextual", "rollout.dialects.codex"),
+    ("rollout.items.prompt", "rollout.dialects.codex"),
+    ("rollout.items.prompt", "rollout.fold.history"),
+    ("rollout.items.shapes", "rollout.dialects.codex"),
+    ("rollout.items.texts", "rollout.dialects.codex"),
+    ("rollout.session.following", "rollout.home.index.scan"),
+}
+"""What still has to be taken down: the test fails as well where one of these is not there any more."""
+ABOVE_THE_LIBRARY = ("rollout.adapters", "rollout.testing", "rollout_cli")
 PUBLIC_MODULES = {
     "rollout",
     "rollout.errors",
     "rollout.limits",
     "rollout.testing",
-    "rollout.integrations",
-    "rollout.integrations.mcp",
-    "rollout.integrations.responses",
+    "rollout.adapters",
+    "rollout.adapters.mcp",
+    "rollout.adapters.responses.server",
 }
 
 
@@ -126,8 +135,9 @@ def within(module: str, prefix: str) -> bool:
     return module == prefix or module.startswith(f"{prefix}.")
 
 
-def layer_of(module: str) -> Layer:
-    return next(layer for layer in LAYERS if within(module, layer.name))
+def layer_of(module: str) -> str:
+    """The longest name of a layer that a module stands in."""
+    return max((name for name in LAYERS if within(module, name)), key=len)
 
 
 def called_names(name: str) -> Iterator[tuple[str, int]]:
@@ -140,16 +150,18 @@ def called_names(name: str) -> Iterator[tuple[str, int]]:
 
 
 def test_a_module_imports_only_from_its_own_layer_and_those_below_it() -> None:
+    upward = set()
     for name, imported in [(module, imported) for module in MODULES for imported in imports(module)]:
         layer, top = layer_of(name), imported.partition(".")[0]
-        if top in {"rollout", "rollout_cli"}:
-            assert any(within(imported, own) for own in (layer.name, *layer.own)), (name, imported)
-        else:
-            assert top in sys.stdlib_module_names | layer.third_party, (name, imported)
+        if top not in {"rollout", "rollout_cli"}:
+            assert top in sys.stdlib_module_names | LAYERS[layer], (name, imported)
+        elif ORDER.index(layer_of(imported)) > ORDER.index(layer) and name != "rollout.testing":
+            upward.add((name, imported))
+    assert upward == UPWARD
 
 
 def test_the_core_does_no_io_and_knows_neither_clock_nor_chance() -> None:
-    core = [name for name in MODULES if within(name, "rollout.core")]
+    core = [name for name in MODULES if layer_of(name) in PURE]
     assert len(core) > 10
     for name in core:
         assert IMPURE.isdisjoint(module.partition(".")[0] for module in imports(name)), name

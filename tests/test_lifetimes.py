@@ -16,8 +16,8 @@ import pytest
 
 import rollout
 from rollout import Rollout, Store
+from rollout.adapters.agents import RolloutSession
 from rollout.errors import Closed, Locked
-from rollout.integrations.agents import RolloutSession
 from tests.builders import user_item
 from tests.interrupting import check_lines
 from tests.sessions import a_log, context
@@ -135,7 +135,7 @@ async def write():
 threading.Thread(target=asyncio.run, args=(write(),)).start()
 """,
     "a session of a loop in another thread": """
-from rollout.integrations.agents import RolloutSession
+from rollout.adapters.agents import RolloutSession
 async def write():
     await asyncio.sleep(0.2)
     await RolloutSession("s", sys.argv[1]).add_items([{"role": "user", "content": "said"}])

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rollout import Row, Store, UsageError
-from rollout.storage.fs import RealFileSystem
+from rollout.files.disk import RealFileSystem
 from tests import builders as b
 from tests import homes
 from tests.homes import path_of, put, put_data, thread_id

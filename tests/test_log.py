@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import rollout
-from rollout import Store, encoding
-from rollout.core import codec
+from rollout import Store
 from rollout.errors import Closed, Conflict, RecordError, UsageError
-from rollout.recorder import ABORTED_TEXT
-from rollout.storage.source import holds_record
+from rollout.files.lineage import holds_record
+from rollout.format import encoder, envelope
+from rollout.session.recorder import ABORTED_TEXT
 from tests.builders import assistant_item, user_item
 from tests.sessions import DAY, a_log, context, interrupt, kinds, lines_of, take_turn, texts
 
@@ -111,7 +111,7 @@ def test_no_part_of_a_line_is_taken_for_a_record_wherever_a_crash_cuts_it(store:
         begin = log.record("note", {"seen": record})
         end = log.record("note", [record, json.dumps(record)])
     data = log.path.read_bytes()
-    assert codec.decode_value(data[begin:end])["payload"] == [record, json.dumps(record)]
+    assert envelope.decode_value(data[begin:end])["payload"] == [record, json.dumps(record)]
     assert not any(holds_record(data[begin:cut]) for cut in range(begin, end - 1))
 
 
@@ -366,7 +366,7 @@ def test_an_append_that_expects_another_end_writes_nothing(store: Store) -> None
 
 
 def test_a_line_longer_than_a_reader_takes_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoding, "DEFAULT", rollout.Limits(line_bytes=1000))
+    monkeypatch.setattr(encoder, "DEFAULT", rollout.Limits(line_bytes=1000))
     with a_log(store) as log, log.turn(context()) as turn:
         turn.user("x" * 800)
         end = log.end

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 import rollout
-from rollout.storage.durability import Durability
-from rollout.store import Store
+from rollout.files.durability import Durability
+from rollout.home.maintenance.repair import apply_repair, plan_repair
+from rollout.home.store import Store
 from rollout.testing.crashes import Explored, crash_states, explore, mutants
 from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
 from rollout.testing.live import Seen, see
 from rollout.testing.witness import HOME, START, Trial, assistant, message
-from rollout.upkeeping.repair import apply_repair, plan_repair
 from tests import builders as b
 from tests.crashing import ALL_MUTANTS, Scenario, check_sync, each_sync, name_fault
 

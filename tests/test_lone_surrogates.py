@@ -12,8 +12,8 @@ import pytest
 
 import rollout
 from rollout import Store
-from rollout.log import Rollout
-from rollout.turn import OpenTurn
+from rollout.session.log import Rollout
+from rollout.session.turn import OpenTurn
 from tests.sessions import a_log, context, lines_of
 
 NAME = os.fsdecode(b"caf\xe9")

@@ -11,7 +11,7 @@ import pytest
 
 from rollout import Store
 from rollout.errors import WriteError
-from rollout.storage.fs import RealFileSystem
+from rollout.files.disk import RealFileSystem
 
 
 def created(home: Path) -> Path:

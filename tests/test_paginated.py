@@ -15,10 +15,10 @@ import pytest
 
 import rollout
 from rollout.errors import Conflict
-from rollout.log import Rollout
-from rollout.ports import Ports
-from rollout.storage.durability import Durability
-from rollout.store import Store
+from rollout.files.durability import Durability
+from rollout.home.store import Store
+from rollout.session.environment import Ports
+from rollout.session.log import Rollout
 from tests.builders import assistant_item, user_item
 from tests.interrupting import SIGNALS, Points, at_points, interrupt
 from tests.paginated import begin, shown

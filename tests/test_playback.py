@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rollout
+from rollout.files.source import Origin
 from rollout.limits import Limits
-from rollout.storage.origin import Origin
 from tests import builders as b
 from tests import homes, strategies
 from tests.sessions import a_log, a_store, take_turn

@@ -9,9 +9,9 @@ import pytest
 
 from rollout import Store
 from rollout.errors import InUse
-from rollout.storage.fs import RealFileSystem
-from rollout.storage.memory import MemoryFileSystem
-from rollout.upkeeping.repair import apply_repair, plan_repair
+from rollout.files.disk import RealFileSystem
+from rollout.files.memory import MemoryFileSystem
+from rollout.home.maintenance.repair import apply_repair, plan_repair
 from tests.enciphering import a_cipher
 from tests.sessions import a_log, a_store, take_turn
 

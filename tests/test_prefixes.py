@@ -10,9 +10,9 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollout.catalog.look import look
-from rollout.catalog.seams import Prefixes
-from rollout.store import Store
+from rollout.home.index.scan import look
+from rollout.home.index.seams import Prefixes
+from rollout.home.store import Store
 from tests import builders as b
 from tests import homes, shapes, strategies
 from tests.test_digest import check

@@ -77,8 +77,15 @@ def test_what_is_not_asked_for_is_not_loaded() -> None:
     seen = json.loads(done.stdout)
     assert seen["import"] == ["rollout"]
     assert seen["limits"] == ["rollout", "rollout.limits"]
-    assert "rollout.core.reconstruct" in seen["reconstruct"]
-    beyond = ("rollout.catalog", "rollout.upkeeping", "rollout.store", "sqlite3", "asyncio", "cryptography")
+    assert "rollout.fold.engine" in seen["reconstruct"]
+    beyond = (
+        "rollout.home.index",
+        "rollout.home.maintenance",
+        "rollout.home.store",
+        "sqlite3",
+        "asyncio",
+        "cryptography",
+    )
     assert not [name for name in seen["reconstruct"] if name.startswith(beyond)]
     assert set(rollout.__all__) <= set(seen["star"])
 

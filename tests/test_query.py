@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollout import Store, UsageError
-from rollout.catalog.query import Query, fold, indexed, parse
+from rollout.home.query import Query, fold, indexed, parse
 from tests import builders as b
 from tests.homes import put
 from tests.searching import hits, marked

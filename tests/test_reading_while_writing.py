@@ -15,7 +15,7 @@ import pytest
 
 import rollout
 from rollout import State
-from rollout.storage.recovery import mark_batch
+from rollout.files.recovery import mark_batch
 from tests import children
 from tests.sessions import a_log, a_store, take_turn, texts
 

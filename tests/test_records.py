@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import rollout
 from rollout import Limits
-from rollout.storage.recovery import mark_batch
+from rollout.files.recovery import mark_batch
 from tests import builders as b
 from tests import strategies as logs
 from tests.reference import decode_line, fold, split_lines

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout import redaction
-from rollout.redaction import Redactor
-from rollout.secret_rules import RULES
+from rollout.items import redaction
+from rollout.items.redaction import Redactor
+from rollout.items.secret_rules import RULES
 from tests.secret_kinds import KINDS
 
 MIXED = "Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4zAb7dEf0hIj3kLm6n"

@@ -14,8 +14,8 @@ import pytest
 import rollout
 from rollout import OpenTurn, Rollout, Store
 from rollout.errors import Locked, NotFound, Poisoned, UsageError, WriteError
-from rollout.recorder import ABORTED_TEXT
-from rollout.storage.durability import Durability
+from rollout.files.durability import Durability
+from rollout.session.recorder import ABORTED_TEXT
 from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
 from tests.builders import assistant_item, user_item
 from tests.sessions import a_log, a_store, context, interrupt, kinds, lines_of, take_turn, texts

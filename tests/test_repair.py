@@ -14,12 +14,12 @@ from hypothesis import assume, given, settings
 
 import rollout
 from rollout.errors import Conflict, InUse, Locked, NotARollout, NotFound, UsageError, WriteError
+from rollout.files.disk import REAL
+from rollout.files.lock_note import Holder
+from rollout.files.recovery import mark_batch
+from rollout.files.sealed.reader import MAGIC
+from rollout.home.maintenance.repair import Repaired, RepairPlan, apply_repair, plan_repair
 from rollout.limits import Limits
-from rollout.storage.fs import REAL
-from rollout.storage.holder import Holder
-from rollout.storage.recovery import mark_batch
-from rollout.storage.sealed import MAGIC
-from rollout.upkeeping.repair import Repaired, RepairPlan, apply_repair, plan_repair
 from tests import strategies
 from tests.builders import THREAD, assistant, bare_item, bare_meta, line, log, session_meta, user
 from tests.builders import user_item as said

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from rollout.errors import WriteError
+from rollout.home.maintenance.repair import apply_repair, plan_repair
 from rollout.testing.crashes import Tree
 from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
-from rollout.upkeeping.repair import apply_repair, plan_repair
 from tests.builders import THREAD, log
 from tests.crashing import ALL_MUTANTS, Scenario, each_effect, each_sync, name_fault
 

@@ -14,9 +14,9 @@ import pytest
 import rollout
 from rollout import Cipher, Rollout, Store, make_key
 from rollout.errors import InUse, NotFound, UsageError
-from rollout.storage.fs import AnyPath
-from rollout.storage.origin import Origin
-from rollout.storage.port import Listed
+from rollout.files.disk import AnyPath
+from rollout.files.port import Listed
+from rollout.files.source import Origin
 from tests import builders as b
 from tests.homes import CountingFileSystem, meta_of, path_of, put, put_data, thread_id
 from tests.sessions import a_store, take_turn

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rollout import Store, Usage
-from rollout.upkeeping.room import CAUSES
+from rollout.home.maintenance.disk_usage import CAUSES
 from tests import builders as b
 from tests import strategies
 from tests.builders import log

@@ -9,10 +9,10 @@ import pytest
 import rollout
 from rollout import Sealed, Store
 from rollout.errors import Conflict, Locked, UsageError
-from rollout.storage import sealing
-from rollout.storage.fs import REAL, RealFileSystem
-from rollout.storage.port import AnyPath, AppendFile
-from rollout.storage.recovery import mark_batch
+from rollout.files.disk import REAL, RealFileSystem
+from rollout.files.port import AnyPath, AppendFile
+from rollout.files.recovery import mark_batch
+from rollout.files.sealed import seal as sealing
 from tests import builders as b
 from tests.sessions import a_log, a_store, take_turn, texts
 from tests.storage import ME

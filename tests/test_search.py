@@ -18,15 +18,15 @@ from hypothesis import strategies as st
 
 import rollout
 from rollout import SourceError, Store, UsageError
-from rollout.catalog.documents import text_of
-from rollout.catalog.index import Index
-from rollout.catalog.query import fold, parse
-from rollout.catalog.texts import Texts
-from rollout.core.lines import BytesSource
-from rollout.record import read_records
-from rollout.storage import home as homes
-from rollout.storage.fs import REAL
-from rollout.storage.home import Entry
+from rollout.files import layout as homes
+from rollout.files.disk import REAL
+from rollout.files.layout import Entry
+from rollout.format.lines import BytesSource
+from rollout.home.index.fulltext import Texts
+from rollout.home.index.index import Index
+from rollout.home.query import fold, parse
+from rollout.items.texts import text_of
+from rollout.session.record import read_records
 from tests import builders as b
 from tests import strategies as logs
 from tests.homes import grow, meta_of, path_of, put, put_data, thread_id
@@ -290,7 +290,9 @@ def test_with_and_without_an_index_the_same_is_found(tmp_path: Path) -> None:
 
 def test_a_database_without_full_text_search_is_a_clear_error(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(home, 1, b.user("needle"))
-    monkeypatch.setattr("rollout.catalog.texts._SCHEMA", "CREATE VIRTUAL TABLE texts USING fts5_of_another_name(text)")
+    monkeypatch.setattr(
+        "rollout.home.index.fulltext._SCHEMA", "CREATE VIRTUAL TABLE texts USING fts5_of_another_name(text)"
+    )
     with pytest.raises(SourceError, match="FTS5"):
         Store(home).search("needle")
     assert len(Store(home).list()) == 1
@@ -299,8 +301,8 @@ def test_a_database_without_full_text_search_is_a_clear_error(home: Path, monkey
 def test_what_is_gone_from_the_home_goes_from_the_index(
     home: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rollout.catalog.texts._FEW_DOCUMENTS", 3)
-    monkeypatch.setattr("rollout.catalog.texts._FEW_FILES", 3)
+    monkeypatch.setattr("rollout.home.index.fulltext._FEW_DOCUMENTS", 3)
+    monkeypatch.setattr("rollout.home.index.fulltext._FEW_FILES", 3)
     for n in range(8):
         put(home, n, b.user("needle"))
     assert len(hits(store, "needle")) == 8

@@ -13,11 +13,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from rollout import UsageError
-from rollout.core.prompt import make_prompt
-from rollout.serving.calls import Kind
-from rollout.serving.matching import Ignored
-from rollout.serving.recording import Answer, Recording
-from rollout.serving.responses import make_events
+from rollout.adapters.responses.calls import Kind
+from rollout.adapters.responses.events import make_events
+from rollout.adapters.responses.matching import Ignored
+from rollout.adapters.responses.recording import Answer, Recording
+from rollout.items.prompt import make_prompt
 from tests import reference, strategies
 from tests.builders import (
     TIME,

@@ -10,9 +10,9 @@ import pytest
 
 import rollout
 from rollout import Store
-from rollout.catalog.sessions import CURRENT_VARIABLES, Transcript, list_sessions, read_session
-from rollout.core.transcript import FRAME
 from rollout.errors import Ambiguous, NotARollout, NotFound, UsageError
+from rollout.fold.transcript import FRAME
+from rollout.home.agent_view import CURRENT_VARIABLES, Transcript, list_sessions, read_session
 from tests.builders import log, session_meta, user
 from tests.sessions import DAY, a_log, a_store, take_turn
 

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rollout
-from rollout.catalog.digest import Digest
-from rollout.catalog.look import Look, look
-from rollout.core.outcomes import has_failed, name_of
-from rollout.core.readings import read_gauge
-from rollout.core.spending import day_of, seconds_between
-from rollout.core.tokens import Tokens
+from rollout.fold.token_counts import Tokens
+from rollout.fold.token_ledger import day_of, seconds_between
+from rollout.fold.token_records import read_gauge
+from rollout.home.index.entry_summary import Digest
+from rollout.home.index.scan import Look, look
+from rollout.items.calls import has_failed, name_of
 from tests import builders as b
 from tests import metered as m
 from tests.metered import metered

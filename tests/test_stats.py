@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rollout import Stats, StatsRow, Store, UsageError
-from rollout.catalog.stats import count_stats
+from rollout.home.stats import count_stats
 from tests import builders as b
 from tests.index_home import Home, append
 from tests.metered import LATER, NEW_TURN, OLD_TURN, metered

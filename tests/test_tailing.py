@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 import rollout
 from rollout import Limits, Record, Store, Tailed
-from rollout.storage.recovery import mark_batch
+from rollout.files.recovery import mark_batch
 from tests import builders as b
 from tests import homes
 from tests.enciphering import a_cipher, a_secret_store
@@ -277,7 +277,7 @@ def test_an_encrypted_session_is_followed_with_its_key(tmp_path: Path) -> None:
 def test_only_new_bytes_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = homes.put(tmp_path, 1, *TURN * 2000)
     watched = Watched()
-    monkeypatch.setattr("rollout.storage.origin.REAL", watched)
+    monkeypatch.setattr("rollout.files.source.REAL", watched)
     read = []
 
     def look() -> None:

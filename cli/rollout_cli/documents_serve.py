@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rollout_cli.documents import encode, name
 
 if TYPE_CHECKING:
-    from rollout.integrations.responses import Exchange, Server
+    from rollout.adapters.responses.server import Exchange, Server
 
 
 def server(server: Server) -> Iterator[bytes]:

@@ -14,8 +14,8 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from rollout.errors import Locked, NotARollout, NotFound
-from rollout.storage.holder import Holder, locked
-from rollout.storage.port import AnyPath, Listed, ShortWrite, Status
+from rollout.files.lock_note import Holder, locked
+from rollout.files.port import AnyPath, Listed, ShortWrite, Status
 from rollout.testing.ops import NAMING, ROOT, Effect, Fault, Image, Kind, Op, change_names
 
 __all__ = ["NAMING", "Effect", "Fault", "Image", "Kind", "Op", "SimulatedDisk", "SimulatedFile", "change_names"]

@@ -12,8 +12,8 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rollout.core.settle import Baseline, Cleared
-from rollout.state import State
+from rollout.fold.projection import Baseline, Cleared
+from rollout.session.state import State
 
 Item = Mapping[str, Any]
 Seen = dict[str, Any]

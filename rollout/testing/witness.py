@@ -14,14 +14,14 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rollout.log import Rollout
-from rollout.recorder import ABORTED_TEXT
-from rollout.storage.durability import Durability
-from rollout.store import Store
+from rollout.files.durability import Durability
+from rollout.home.store import Store
+from rollout.session.log import Rollout
+from rollout.session.recorder import ABORTED_TEXT
+from rollout.session.turn import OpenTurn
 from rollout.testing.crashes import Tree
 from rollout.testing.disk import SimulatedDisk
 from rollout.testing.live import Item, Live, Seen, see
-from rollout.turn import OpenTurn
 
 HOME = "/simulated"
 START: Tree = {HOME: None}

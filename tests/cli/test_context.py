@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from rollout import Store, TurnContext
-from rollout.core.transcript import FRAME
+from rollout.fold.transcript import FRAME
 from tests.builders import log, session_meta, user
 from tests.cli import run, thread_id, write_session
 from tests.cli.homes import DAMAGED, EMPTY, FORK, PLAIN, SUBAGENT, mixed_home
@@ -99,7 +99,7 @@ def test_history_and_turns_show_what_carries_a_label(tmp_path: Path) -> None:
 
 
 def test_mcp_serves_the_home_that_is_named_without_the_current_session(home: Path) -> None:
-    with mock.patch("rollout.integrations.mcp.serve") as serve:
+    with mock.patch("rollout.adapters.mcp.serve") as serve:
         assert run("mcp", "--home", home, "--current-session", thread_id(SUBAGENT)).code == 0
     serve.assert_called_once_with(str(home), current=thread_id(SUBAGENT))
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import rollout
-from rollout.storage.fs import REAL
-from rollout.storage.holder import Holder
+from rollout.files.disk import REAL
+from rollout.files.lock_note import Holder
 from tests.builders import THREAD, log, session_meta, user
 from tests.cli import NAME, run, write
 

@@ -63,7 +63,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         mock.patch.dict(os.environ, changes),
         contextlib.chdir(home),
         mock.patch("rollout_cli.times.time.time", return_value=NOW.timestamp()),
-        mock.patch("rollout.upkeeping.room._estimate_sealed", return_value=SEALED_BYTES),
+        mock.patch("rollout.home.maintenance.disk_usage._estimate_sealed", return_value=SEALED_BYTES),
     ):
         os.environ.pop("ROLLOUT_KEYS_FILE", None)
         restored.callback(time.tzset)

@@ -16,13 +16,14 @@ from tests.cli import REPOSITORY, environment, run, write
 
 NEEDLESS_FOR_STATS = set(
     """
-    rollout.catalog.doctor rollout.catalog.documents rollout.catalog.fates rollout.catalog.listing rollout.catalog.look
-    rollout.catalog.query rollout.catalog.row rollout.catalog.search rollout.catalog.sessions rollout.catalog.texts
-    rollout.catalog.tree rollout.core.explain rollout.core.gather rollout.core.history rollout.core.memory
-    rollout.core.reconstruct rollout.core.transcript rollout.encoding rollout.keeping rollout.labelling rollout.log
-    rollout.recorder rollout.state rollout.storage.decrypting rollout.storage.encrypted rollout.storage.fork
-    rollout.storage.origin rollout.storage.recovery rollout.storage.sealed rollout.storage.source rollout.storage.writer
-    rollout.turn rollout.upkeeping asyncio cryptography email hashlib pydantic random rich socket tempfile
+    rollout.home.doctor rollout.items.texts rollout.home.index.statuses rollout.home.listing rollout.home.index.scan
+    rollout.home.query rollout.home.row rollout.home.search rollout.home.agent_view rollout.home.index.fulltext
+    rollout.home.tree rollout.fold.line_status rollout.fold.collector rollout.fold.history rollout.fold.checkpoint
+    rollout.fold.engine rollout.fold.transcript rollout.format.encoder rollout.home.lifecycle
+    rollout.session.label_scope rollout.session.log rollout.session.recorder rollout.session.state
+    rollout.files.encrypted.reader rollout.files.encrypted.lines rollout.files.fork rollout.files.source
+    rollout.files.recovery rollout.files.sealed.reader rollout.files.lineage rollout.files.writer rollout.session.turn
+    rollout.home.maintenance asyncio cryptography email hashlib pydantic random rich socket tempfile
     """.split()
 )
 """What they do not import as long as the index knows all files: whatever reads or writes a log, and what that takes."""
@@ -81,14 +82,16 @@ def test_stats_from_a_warm_index_import_nothing_that_reads_or_writes_a_log(tmp_p
     os.utime(path, (1e9, 1e9))  # long enough ago for the index to be sure of it
     assert run("stats", "--home", tmp_path, "--json").json["sessions"] == 1
     modules = imported(running("stats", "--home", tmp_path))
-    assert "rollout.catalog.index" in modules
+    assert "rollout.home.index.index" in modules
     assert not NEEDLESS_FOR_STATS & modules
 
 
 def test_the_first_screen_of_a_replay_waits_for_no_more_than_it_shows() -> None:
     modules = imported("import rollout, rollout_cli.replay.screen; rollout.replay")
-    assert {"rich.console", "pydantic", "sqlite3", "asyncio", "rollout.store"}.isdisjoint(modules)
-    assert not [module for module in modules if module.startswith(("rollout.upkeeping.", "rollout.catalog.index"))]
+    assert {"rich.console", "pydantic", "sqlite3", "asyncio", "rollout.home.store"}.isdisjoint(modules)
+    assert not [
+        module for module in modules if module.startswith(("rollout.home.maintenance.", "rollout.home.index.index"))
+    ]
 
 
 def test_what_is_given_is_converted_and_checked_as_ever(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.core.alignment import Run, align
+from rollout.fold.sequence_diff import Run, align
 
 words = st.lists(st.sampled_from("abcd"), max_size=12).map("".join)
 distinct = st.permutations("abcdefgh").flatmap(lambda found: st.integers(0, 8).map(lambda n: "".join(found[:n])))

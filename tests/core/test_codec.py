@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from rollout.core import codec
-from rollout.core import records as r
+from rollout.dialects import codex as r
+from rollout.format import envelope as codec
 from tests import builders as b
 from tests import strategies as logs
 from tests.reference import decode_line

@@ -9,8 +9,8 @@ import pytest
 from msgspec import Raw
 
 import rollout
-from rollout.core.folding import Folded
-from rollout.core.history import Entry, History, open_compaction, replacement_entries
+from rollout.fold.forward import Folded
+from rollout.fold.history import Entry, History, open_compaction, replacement_entries
 from tests import builders as b
 
 NO_SUMMARY = "(no summary available)"

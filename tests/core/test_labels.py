@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import rollout
 from rollout import Label, UsageError, check_session_id
-from rollout.core import codec, labels
-from rollout.core.labels import UNLABELLED, can_hold_label, label_of, read_label
+from rollout.format import envelope, labels
+from rollout.format.labels import UNLABELLED, can_hold_label, label_of, read_label
 from rollout.limits import LABEL_TAGS, TAG_KEY_CHARACTERS, TAG_VALUE_CHARACTERS
 from tests import builders as b
 
@@ -155,7 +155,7 @@ def test_an_outer_tag_session_id_follows_the_inner_session_id() -> None:
 def test_a_label_is_read_as_it_was_written(session_id: str | None, given_tags: dict[str, str]) -> None:
     made = labels.label(session_id, given_tags)
     written = b"{%b%b" % (made.envelope, line()[1:])
-    assert codec.decode_plain(written) is not None
+    assert envelope.decode_plain(written) is not None
     assert read_label(written) == (made, ())
     keys = json.loads(written)
     assert keys.get("session_id") == session_id

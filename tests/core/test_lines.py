@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from rollout.core.lines import Batch, BytesSource, Gap, Oversize, backward, forward, is_nul
+from rollout.format.lines import Batch, BytesSource, Gap, Oversize, backward, forward, is_nul
 from rollout.limits import Limits
 
 

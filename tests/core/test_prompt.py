@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.core.prompt import make_prompt
-from rollout.core.truncation import Truncation
+from rollout.items.prompt import make_prompt
+from rollout.items.truncation import Truncation
 from tests import builders as b
 
 Item = dict[str, Any]

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rollout
-from rollout.core.history import History
-from rollout.core.lines import BytesSource
-from rollout.core.recent import counted, recent, recent_entries
-from rollout.core.reconstruct import Reconstruction, Segment
+from rollout.fold.engine import Reconstruction, Segment
+from rollout.fold.history import History
+from rollout.fold.newest_items import counted, recent, recent_entries
+from rollout.format.lines import BytesSource
 from rollout.limits import Limits
 from tests import builders as b
 from tests import strategies as logs

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.core.surrogates import mend, mend_json, mend_text
+from rollout.format.surrogates import mend, mend_json, mend_text
 
 HALF, OTHER = "\ud83d", "\ude00"
 pieces = st.sampled_from(

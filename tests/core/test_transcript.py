@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rollout
-from rollout.core import transcript
-from rollout.core.codec import decode_value
-from rollout.core.context import SUMMARY_OPENING
-from rollout.core.transcript import FRAME, LEAST_BUDGET_BYTES, NO_MESSAGES, Fitted, count_messages, fit_messages
+from rollout.fold import transcript
+from rollout.fold.transcript import FRAME, LEAST_BUDGET_BYTES, NO_MESSAGES, Fitted, count_messages, fit_messages
+from rollout.format.envelope import decode_value
+from rollout.items.contextual import SUMMARY_OPENING
 from tests import builders as b
 from tests.strategies import any_logs
 

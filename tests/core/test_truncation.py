@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from rollout.core.truncation import Mode, Truncation, cut_text, cut_texts
+from rollout.items.truncation import Mode, Truncation, cut_text, cut_texts
 
 MARKER = re.compile(r"…(\d+) (chars|tokens) truncated…")
 texts = st.text(st.sampled_from("aé漢𝄞\ud800"), max_size=40)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rollout.core.context import is_contextual
-from rollout.core.history import Item
-from rollout.core.updates import context_updates
+from rollout.fold.history import Item
+from rollout.items.context_updates import context_updates
+from rollout.items.contextual import is_contextual
 
 SETTINGS: dict[str, Any] = {
     "cwd": "/p",

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 
 import rollout
-from rollout.integrations.agents import RolloutSession
-from rollout.store import Store
+from rollout.adapters.agents import RolloutSession
+from rollout.home.store import Store
 
 T = TypeVar("T")
 

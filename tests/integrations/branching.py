@@ -8,10 +8,10 @@ from typing import Any
 
 from agents.usage import Usage
 
-from rollout.integrations.agents.branches import Branches
-from rollout.ports import Ports
-from rollout.storage.fs import FileSystem
-from rollout.storage.memory import MemoryFileSystem
+from rollout.adapters.agents.branches import Branches
+from rollout.files.disk import FileSystem
+from rollout.files.memory import MemoryFileSystem
+from rollout.session.environment import Ports
 from tests.integrations.agent_sessions import say
 
 HOME = Path("/home")

@@ -142,7 +142,7 @@ import pytest
 sys.modules.setdefault("sqlalchemy", types.ModuleType("sqlalchemy"))  # one file asks for it, and uses it nowhere
 import agents, agents.extensions.memory, agents.memory, agents.memory.sqlite_session
 import agents.extensions.memory.advanced_sqlite_session, agents.extensions.memory.async_sqlite_session
-from rollout.integrations.agents import RolloutSession
+from rollout.adapters.agents import RolloutSession
 
 def home(db_path):
     return None if str(db_path) == ":memory:" else Path(f"{db_path}.home")

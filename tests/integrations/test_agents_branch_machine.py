@@ -11,9 +11,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from rollout.adapters.agents.cuts import AT_END, BranchError, before_turn, behind_turn
 from rollout.errors import NotFound
-from rollout.integrations.agents.cuts import AT_END, BranchError, before_turn, behind_turn
-from rollout.storage.memory import MemoryFileSystem
+from rollout.files.memory import MemoryFileSystem
 from rollout.testing.crashes import explore
 from rollout.testing.disk import SimulatedDisk
 from tests.integrations.agent_sessions import say

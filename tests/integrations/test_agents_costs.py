@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from rollout import Store, ids
-from rollout.integrations.agents import RolloutSession
-from rollout.integrations.agents.branches import Branches
-from rollout.integrations.agents.ledger import escape
+from rollout.adapters.agents import RolloutSession
+from rollout.adapters.agents.branches import Branches
+from rollout.adapters.agents.ledger import escape
 from rollout.testing.disk import Kind, SimulatedDisk
 from tests.crashing import Scenario, each, each_sync
 from tests.integrations.agent_sessions import files_of, run, says

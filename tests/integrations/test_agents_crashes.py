@@ -22,15 +22,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from rollout.integrations.agents import RolloutSession
-from rollout.integrations.agents import session as session_module
-from rollout.integrations.agents.branches import Branches
-from rollout.integrations.agents.cuts import AT_END
-from rollout.integrations.agents.ledger import MAIN
-from rollout.integrations.agents.usage import add_up
-from rollout.ports import Ports
-from rollout.storage.fs import FileSystem
-from rollout.storage.memory import MemoryFileSystem
+from rollout.adapters.agents import RolloutSession
+from rollout.adapters.agents import session as session_module
+from rollout.adapters.agents.branches import Branches
+from rollout.adapters.agents.cuts import AT_END
+from rollout.adapters.agents.ledger import MAIN
+from rollout.adapters.agents.usage import add_up
+from rollout.files.disk import FileSystem
+from rollout.files.memory import MemoryFileSystem
+from rollout.session.environment import Ports
 from rollout.testing.crashes import crash_state, explore
 from rollout.testing.disk import SimulatedDisk
 from tests.integrations.agent_sessions import items, run, say, says

@@ -11,8 +11,8 @@ import pytest
 
 import rollout
 from rollout import Store
+from rollout.adapters.agents import RolloutSession
 from rollout.errors import Displaced, NotFound
-from rollout.integrations.agents import RolloutSession
 from tests.enciphering import a_cipher
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="Windows lets nobody take away a file that is open")

@@ -10,8 +10,8 @@ import pytest
 
 import rollout
 from rollout import NoKey
-from rollout.integrations.agents import RolloutSession
-from rollout.storage.keyed import KEYS_FILE
+from rollout.adapters.agents import RolloutSession
+from rollout.files.encrypted.keyed_disk import KEYS_FILE
 from tests.enciphering import a_cipher
 
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 import rollout
-from rollout.integrations.agents.branches import Branches
-from rollout.integrations.agents.cuts import before_turn
-from rollout.ports import Ports
-from rollout.storage.keyed import with_keys
-from rollout.storage.memory import MemoryFileSystem
+from rollout.adapters.agents.branches import Branches
+from rollout.adapters.agents.cuts import before_turn
+from rollout.files.encrypted.keyed_disk import with_keys
+from rollout.files.memory import MemoryFileSystem
+from rollout.session.environment import Ports
 from tests.enciphering import a_cipher
 from tests.integrations.agent_sessions import say
 from tests.integrations.branching import HOME, ran, talk, texts_of

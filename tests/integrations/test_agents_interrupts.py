@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 
 from rollout import Store
-from rollout.integrations.agents import RolloutSession
-from rollout.storage.fs import REAL
-from rollout.storage.keyed import with_keys
-from rollout.storage.shared import SharedWriter
-from rollout.storage.source import holds_record
+from rollout.adapters.agents import RolloutSession
+from rollout.files.disk import REAL
+from rollout.files.encrypted.keyed_disk import with_keys
+from rollout.files.lineage import holds_record
+from rollout.files.shared_writer import SharedWriter
 from tests.enciphering import a_cipher
 from tests.interrupting import LINES, SIGNALS, Points, at_points, interrupt, within
 from tests.sessions import a_log, context

@@ -15,16 +15,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import rollout
-from rollout.core import codec
-from rollout.core.lines import BytesSource
-from rollout.core.recent import recent_entries, recent_items
-from rollout.core.reconstruct import Segment
+from rollout.adapters.agents import RolloutSession
+from rollout.adapters.agents.opaque import item_of, lines_of, plain_items_of
 from rollout.errors import RecordError
-from rollout.integrations.agents import RolloutSession
-from rollout.integrations.agents.opaque import item_of, lines_of, plain_items_of
+from rollout.files.lineage import holds_record
+from rollout.files.recovery import mark_batch
+from rollout.fold.engine import Segment
+from rollout.fold.newest_items import recent_entries, recent_items
+from rollout.format import envelope
+from rollout.format.lines import BytesSource
 from rollout.limits import DEFAULT, Limits
-from rollout.storage.recovery import mark_batch
-from rollout.storage.source import holds_record
 from tests import builders as b
 from tests import strategies as logs
 from tests.integrations.agent_sessions import files_of, history_of, items, odd_items, run, say, says
@@ -176,7 +176,7 @@ def test_two_values_in_a_line_beside_a_line_with_none_are_not_taken_for_one_each
 def test_a_line_that_is_nested_too_deep_is_damage_in_one_decoding_too() -> None:
     deep = b'{"type":"response_item","payload":{"type":"message","role":"user","content":' + b"[" * 128 + b"]" * 128
     data = b.log(b.user("a"), deep + b"}}\n", b.user("c"))
-    assert codec.is_too_deep(deep + b"}}", DEFAULT.depth)
+    assert envelope.is_too_deep(deep + b"}}", DEFAULT.depth)
     assert_same_in_one_decoding(data, None, DEFAULT)
     assert len(newest(data, None, DEFAULT) or []) == 2
 

@@ -16,12 +16,12 @@ from agents import SQLiteSession
 from agents.memory import Session, SessionSettings
 
 import rollout
+from rollout.adapters.agents import RolloutSession, SessionClosed
+from rollout.adapters.agents.ledger import escape
 from rollout.errors import Locked, NotFound, RolloutError, WriteError
-from rollout.integrations.agents import RolloutSession, SessionClosed
-from rollout.integrations.agents.ledger import escape
-from rollout.storage.fs import RealFileSystem
-from rollout.storage.shared import SharedWriter
-from rollout.store import Store
+from rollout.files.disk import RealFileSystem
+from rollout.files.shared_writer import SharedWriter
+from rollout.home.store import Store
 from tests.integrations.agent_sessions import add_all, file_of, files_of, run, say, says
 
 

@@ -11,8 +11,8 @@ import pytest
 from agents import Agent, Runner, function_tool
 
 import rollout
-from rollout.integrations.agents import RolloutSession
-from rollout.integrations.agents.opaque import item_of, lines_of, plain_items_of
+from rollout.adapters.agents import RolloutSession
+from rollout.adapters.agents.opaque import item_of, lines_of, plain_items_of
 from tests.enciphering import a_cipher
 from tests.integrations.agent_sessions import file_of, files_of, run, say, says
 from tests.integrations.branching import ran, talk

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import rollout
-from rollout.core.recent import Recent, recent
-from rollout.integrations.agents import RolloutSession, itemlog
-from rollout.integrations.agents.tail import KEPT_BYTES
-from rollout.storage.source import Lineage
+from rollout.adapters.agents import RolloutSession, itemlog
+from rollout.adapters.agents.tail import KEPT_BYTES
+from rollout.files.lineage import Lineage
+from rollout.fold.newest_items import Recent, recent
 from tests.integrations.agent_sessions import run, say, says
 
 

@@ -24,7 +24,7 @@ from agents.extensions.memory.encrypt_session import EncryptedSession
 from agents.memory import OpenAIResponsesCompactionSession, Session, is_openai_responses_compaction_aware_session
 
 import rollout
-from rollout.integrations.agents import RolloutSession
+from rollout.adapters.agents import RolloutSession
 from tests.integrations.scripted_runs import SCENARIOS, Noted, talk
 
 KEY = "a secret of more than thirty-two letters"

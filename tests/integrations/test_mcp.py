@@ -17,18 +17,19 @@ from mcp import ClientSession
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from rollout import Store
-from rollout.core.transcript import FRAME
+from rollout.adapters import mcp as server
+from rollout.adapters.agent_tools import TOOLS, Tools
 from rollout.errors import UsageError
-from rollout.integrations import mcp as server
-from rollout.integrations.tools import TOOLS, Tools
+from rollout.fold.transcript import FRAME
 from tests.builders import log, session_meta, user
 from tests.sessions import DAY, a_log, a_store, take_turn
 
 ROOT = Path(__file__).parents[2]
-SERVE = "import sys; from rollout.integrations.mcp import serve; serve(*sys.argv[1:])"
+SERVE = "import sys; from rollout.adapters.mcp import serve; serve(*sys.argv[1:])"
 BROKEN = """
 import sys
-from rollout.integrations import mcp, tools
+from rollout.adapters import agent_tools as tools
+from rollout.adapters import mcp
 def fail(tools, wanted):
     print("not the protocol")
     raise ZeroDivisionError("secret\\ntext")

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from rollout import Cipher, Store, make_key
-from rollout.core.transcript import FRAME
-from rollout.integrations import mcp as server
-from rollout.integrations.tools import TOOLS, Tools
+from rollout.adapters import mcp as server
+from rollout.adapters.agent_tools import TOOLS, Tools
+from rollout.fold.transcript import FRAME
 from tests.builders import log, session_meta, user
 from tests.sessions import DAY, a_log, a_store, take_turn
 

@@ -18,9 +18,9 @@ from agents import Agent, OpenAIResponsesModel, Runner
 from openai import APIStatusError, AsyncOpenAI, BadRequestError, DefaultHttpxClient, OpenAI
 
 from rollout import UsageError
-from rollout.integrations.agents import RolloutSession
-from rollout.integrations.responses import Exchange, Server, open_server
-from rollout.serving.responses import DELTA_CHARACTERS
+from rollout.adapters.agents import RolloutSession
+from rollout.adapters.responses.events import DELTA_CHARACTERS
+from rollout.adapters.responses.server import Exchange, Server, open_server
 from tests.builders import assistant, assistant_item, compacted, item, line, log, user, user_item
 from tests.integrations.agent_sessions import file_of, run
 from tests.integrations.scripted_model import Step, an_agent, calls, double, says, thinks

@@ -7,8 +7,8 @@ import json
 
 import msgspec
 
-from rollout.storage.holder import Holder
-from rollout.storage.recovery import incomplete_batch_start
+from rollout.files.lock_note import Holder
+from rollout.files.recovery import incomplete_batch_start
 
 ME = Holder(7, "here", "now")
 

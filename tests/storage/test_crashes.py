@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from rollout.errors import NotFound, WriteError
-from rollout.storage.durability import Durability
-from rollout.storage.recovery import mark_batch
-from rollout.storage.writer import Writer
+from rollout.files.durability import Durability
+from rollout.files.recovery import mark_batch
+from rollout.files.writer import Writer
 from rollout.testing.crashes import Check, Tree, Workload, crash_states, explore
 from rollout.testing.disk import Effect, Fault, Kind, Op, SimulatedDisk
 from tests.crashing import Scenario, each, each_sync, once

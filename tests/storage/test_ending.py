@@ -7,10 +7,10 @@ from unittest import mock
 import pytest
 from hypothesis import given, settings
 
-from rollout.core.lines import BytesSource
-from rollout.core.reconstruct import Segment
-from rollout.storage import ending
-from rollout.storage.ending import Ending, LeftOpen, ending_of
+from rollout.files import log_end
+from rollout.files.log_end import Ending, LeftOpen, ending_of
+from rollout.fold.engine import Segment
+from rollout.format.lines import BytesSource
 from tests import builders as b
 from tests import strategies as logs
 
@@ -22,7 +22,7 @@ def end_of(data: bytes) -> Ending:
 @settings(max_examples=40)
 @given(logs.any_logs())
 def test_the_lines_that_are_passed_over_tell_nothing(data: bytes) -> None:
-    with mock.patch.object(ending, "_may_tell", return_value=True):
+    with mock.patch.object(log_end, "_may_tell", return_value=True):
         expected = end_of(data)
     assert end_of(data) == expected
 

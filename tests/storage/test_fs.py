@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from rollout.errors import Locked, NotARollout, NotFound, SourceError, WriteError
-from rollout.storage.fs import REAL, FileSystem, RealFileSystem, ShortWrite
-from rollout.storage.holder import Holder
+from rollout.files.disk import REAL, FileSystem, RealFileSystem, ShortWrite
+from rollout.files.lock_note import Holder
 from rollout.testing.disk import SimulatedDisk
 from tests.storage import ME
 

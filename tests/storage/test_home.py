@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from rollout.errors import Ambiguous, NotFound, UsageError
+from rollout.files.layout import default_home, find_thread, heads, home_of, position, resolve, scan
+from rollout.files.source import find, locate
+from rollout.files.thread_names import Names
 from rollout.ids import ThreadId
-from rollout.storage.home import default_home, find_thread, heads, home_of, position, resolve, scan
-from rollout.storage.names import Names
-from rollout.storage.origin import find, locate
 
 ONE = "019d0000-0000-7000-8000-000000000001"
 TWO = "019d0000-0000-7000-8000-000000000002"

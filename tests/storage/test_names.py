@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from rollout.errors import NotARollout, UsageError, WriteError
+from rollout.files.disk import RealFileSystem
+from rollout.files.thread_names import FILE, Names, check_name, read_names
 from rollout.limits import NAME_CHARACTERS
-from rollout.storage.fs import RealFileSystem
-from rollout.storage.names import FILE, Names, check_name, read_names
 from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
 
 ONE = "019d0000-0000-7000-8000-000000000001"

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from rollout.errors import Locked
-from rollout.storage.fs import REAL
-from rollout.storage.writer import Writer, holder
+from rollout.files.disk import REAL
+from rollout.files.writer import Writer, holder
 from tests.storage import ME, holds_record, line, read
 
 REPOSITORY = Path(__file__).parents[2]
@@ -28,9 +28,9 @@ def reopen(path: Path) -> Writer:
 
 OPEN = """
 import os, sys, time
-from rollout.storage.fs import REAL
-from rollout.storage.durability import Durability
-from rollout.storage.writer import Writer, holder
+from rollout.files.disk import REAL
+from rollout.files.durability import Durability
+from rollout.files.writer import Writer, holder
 from tests.storage import holds_record, line
 log = Writer.open(REAL, sys.argv[1], held_by=holder("noon"), holds_record=holds_record, durability=Durability.RECORD)
 print("open", os.getpid(), flush=True)

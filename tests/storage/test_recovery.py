@@ -8,18 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.core.lines import BytesSource
+from rollout.files import recovery
+from rollout.files.lineage import visible_end
+from rollout.files.recovery import Plan, batch_mark, ends_in_whole_batch, incomplete_batch_start, mark_batch, unmark
+from rollout.format.lines import BytesSource
 from rollout.limits import Limits
-from rollout.storage import recovery
-from rollout.storage.recovery import (
-    Plan,
-    batch_mark,
-    ends_in_whole_batch,
-    incomplete_batch_start,
-    mark_batch,
-    unmark,
-)
-from rollout.storage.source import visible_end
 from rollout.testing.disk import SimulatedDisk
 from tests.storage import holds_record, line, read
 

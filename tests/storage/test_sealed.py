@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rollout
+from rollout.files.sealed.reader import SealedSource
 from rollout.limits import KIB, MIB, Limits
-from rollout.storage.sealed import SealedSource
 from tests import builders as b
 from tests import strategies as logs
 from tests.answers import assert_same_answer

@@ -22,11 +22,11 @@ from hypothesis import strategies as st
 import rollout
 from rollout import Sealed
 from rollout.errors import NotARollout, NotFound, SourceError, UsageError, WriteError
+from rollout.files.disk import REAL
+from rollout.files.recovery import mark_batch
+from rollout.files.sealed import seal as sealing
+from rollout.files.sealed.reader import Frames
 from rollout.limits import KIB, MIB
-from rollout.storage import sealing
-from rollout.storage.fs import REAL
-from rollout.storage.recovery import mark_batch
-from rollout.storage.sealed import Frames
 from rollout.testing.disk import SimulatedDisk
 from tests import builders as b
 from tests import strategies as logs

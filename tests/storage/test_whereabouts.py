@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rollout.storage.fs import AnyPath, RealFileSystem
-from rollout.storage.port import Status
-from rollout.storage.whereabouts import Whereabouts
+from rollout.files.disk import AnyPath, RealFileSystem
+from rollout.files.file_watch import Whereabouts
+from rollout.files.port import Status
 
 
 class _Refusing(RealFileSystem):

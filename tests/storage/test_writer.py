@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from rollout.errors import Closed, Conflict, NotARollout, NotFound, Poisoned, RecordError, WriteError
-from rollout.storage.durability import Durability
-from rollout.storage.fs import REAL, FileSystem
-from rollout.storage.recovery import mark_batch
-from rollout.storage.writer import Writer
+from rollout.files.disk import REAL, FileSystem
+from rollout.files.durability import Durability
+from rollout.files.recovery import mark_batch
+from rollout.files.writer import Writer
 from rollout.testing.disk import Effect, Fault, Kind, Op, SimulatedDisk
 from tests.storage import ME, holds_record, line, read
 

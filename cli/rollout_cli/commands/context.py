@@ -79,7 +79,7 @@ def mcp(home: Home = None, current: Current = None) -> int:
 
     On standard input and output; it only reads. Example: rollout mcp --home ~/.codex
     """
-    from rollout.integrations import mcp as server
+    from rollout.adapters import mcp as server
 
     server.serve(home, current=current)
     return FINE

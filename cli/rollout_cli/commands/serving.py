@@ -11,7 +11,7 @@ from rollout_cli.options import Home, Ignored, Json, Source
 from rollout_cli.terminal import Line, Output
 
 if TYPE_CHECKING:
-    from rollout.integrations.responses import Exchange
+    from rollout.adapters.responses.server import Exchange
 
 
 def serve(
@@ -30,7 +30,7 @@ def serve(
     On this machine only, until Ctrl-C. For example:
     rollout serve -1 --port 8080 & OPENAI_BASE_URL=http://127.0.0.1:8080/v1 OPENAI_API_KEY=none my-agent
     """
-    from rollout.integrations import responses
+    from rollout.adapters.responses import server as responses
     from rollout_cli import documents_serve
 
     out = Output()

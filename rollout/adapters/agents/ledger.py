@@ -1,0 +1,197 @@
+"""Which rollouts make a session: one a branch, and which of them is current.
+
+`<home>/agent_sessions/<escaped session id>.jsonl` is an append-only log of its own. The newest line of a branch
+counts; what a crash has torn is passed over. Names of files are an injective escaping of any text, also where capital
+letters or `..` mean nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from rollout.errors import Displaced, NotFound, Poisoned
+from rollout.files.directories import make_dirs
+from rollout.files.port import Status
+from rollout.files.shared_writer import SharedWriter
+from rollout.files.synced import mark_synced
+from rollout.files.writer import explained
+from rollout.session.environment import Ports
+
+MAIN = "main"
+_PLAIN = re.compile(rb"[^a-z0-9-]")
+_MOST_CHARACTERS = 200
+
+
+def escape(session_id: str) -> str:
+    """A file name for any text: a-z, 0-9 and - stay, any other byte of its UTF-8 is _ and two hex digits.
+
+    One that would be too long ends in the SHA-256 of the whole instead.
+    """
+    data = session_id.encode("utf-8", "surrogatepass")
+    name = _PLAIN.sub(lambda found: b"_%02x" % found[0][0], data).decode("ascii")
+    if len(name) > _MOST_CHARACTERS:
+        name = f"{name[: _MOST_CHARACTERS - 66]}__{hashlib.sha256(data).hexdigest()}"
+    return f"s-{name}"  # never empty, never a name that a system keeps for itself
+
+
+class Branch(msgspec.Struct, frozen=True):
+    """One branch: `thread` is the thread id of its rollout, `path` where that lies in the home."""
+
+    branch: str
+    thread: str
+    path: str
+    created: str
+    parent: str | None = None
+    turn: int | None = None
+    """The turn of the parent that it was taken before or after (`after`); None: behind everything."""
+    after: bool = False
+    deleted: bool = False
+
+
+class Current(msgspec.Struct, frozen=True):
+    """Which branch is the current one from here on. A new branch is that too; if it is deleted, the main one is."""
+
+    current: str
+
+
+class Cleared(msgspec.Struct, frozen=True):
+    """The session was cleared: of its branches only the main one is left, and is current."""
+
+    cleared: str
+    """When."""
+
+
+class Ledger:
+    """The branches of one session, as the file says now. Safe to use from several processes.
+
+    A thread at a time, but for `held`, in which the others wait. SourceError, WriteError.
+    """
+
+    def __init__(self, ports: Ports, session_id: str, lock_timeout_s: float) -> None:
+        assert ports.home is not None
+        self._ports, self._lock_timeout_s = ports, lock_timeout_s
+        self.path = ports.home / "agent_sessions" / f"{escape(session_id)}.jsonl"
+        self.branches: dict[str, Branch] = {}
+        """All that ever were, deleted ones too: a name is never used twice. Replaced, never changed."""
+        self.current = MAIN
+        self.clears = 0
+        """So often the session was cleared while it had branches."""
+        self.is_settled = True
+        """Nothing was seen that a crash of others could take back."""
+        self._seen: Status | None = None
+        self._writer: SharedWriter | None = None
+        self._is_new = False  # made by this object, and nothing is noted yet
+
+    def refresh(self) -> None:
+        """Reads the file again if it has changed."""
+        try:
+            status = self._ports.fs.status(self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        if status == self._seen:
+            return
+        try:
+            file = self._ports.fs.open_read(self.path)
+        except NotFound:
+            return
+        with contextlib.closing(file):
+            self._take(file.read_at(0, file.size()))  # what came behind that status is looked at next time
+        self._seen, self.is_settled = status, False
+
+    def settle(self) -> None:
+        """Puts on the disk what others may not have put there: nothing durable may build on less. Not in `held`."""
+        if not self.is_settled:
+            with self.held():
+                self._commit()
+
+    def _take(self, data: bytes) -> None:
+        branches: dict[str, Branch] = {}
+        current, clears = MAIN, 0
+        for line in data.split(b"\n"):
+            entry = _entry_of(line)
+            if isinstance(entry, Branch):
+                if entry.branch not in branches:
+                    current = entry.branch
+                elif entry.deleted and entry.branch == current:
+                    current = MAIN
+                branches[entry.branch] = entry
+            elif isinstance(entry, Current):
+                current = entry.current
+            elif entry is not None:
+                for name in branches.keys() - {MAIN}:
+                    branches[name] = msgspec.structs.replace(branches[name], deleted=True)
+                current = MAIN
+                clears += 1
+        self.branches, self.current, self.clears = branches, current, clears
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[Ledger]:
+        """In the block nobody else changes the ledger, and it is up to date. Locked, WriteError.
+
+        In the threads that change a session no signal's exception comes between this and the block.
+        """
+        try:
+            writer = self._shared()
+            with writer.alone:
+                writer.check_usable()
+                try:
+                    writer.take(self._lock_timeout_s)
+                    self.refresh()
+                    yield self
+                finally:
+                    writer.give_back()
+        except (Poisoned, Displaced):
+            self._writer = None  # opened again, which mends its end, by the next one
+            raise
+
+    def note(self, entry: Branch | Current | Cleared) -> None:
+        """Writes, durably. In `held` only."""
+        assert self._writer is not None
+        self._writer.append([msgspec.json.encode(entry) + b"\n"])
+        self.refresh()
+        self._commit()
+        if self._is_new:
+            mark_synced(self._ports.fs, self.path.parent)
+            self._is_new = False
+
+    def _commit(self) -> None:
+        assert self._writer is not None
+        self._writer.commit()
+        self.is_settled = True
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _shared(self) -> SharedWriter:
+        """The ledger's file, made if it is not there; its name is on the disk when the first note is."""
+        if self._writer is None:
+            fs, home = self._ports.fs, self._ports.home
+            with explained(os.fspath(self.path)):
+                make_dirs(fs, self.path.parent, root=home)
+                with contextlib.suppress(FileExistsError):
+                    fs.open_append(self.path, create=True).close()
+                    self._is_new = True
+            self._writer = SharedWriter.share(fs, self.path, holds_record=_is_entry, root=home, is_rollout=False)
+        return self._writer
+
+
+def _entry_of(line: bytes) -> Branch | Current | Cleared | None:
+    """What a line of the ledger says; None for a torn or damaged one."""
+    kinds: tuple[type[Branch | Current | Cleared], ...] = (Branch, Current, Cleared)
+    for kind in kinds:
+        with contextlib.suppress(msgspec.DecodeError, ValueError, RecursionError):
+            return msgspec.json.decode(line, type=kind)
+    return None
+
+
+def _is_entry(line: bytes) -> bool:
+    return _entry_of(line) is not None

@@ -1,0 +1,354 @@
+"""What a branch says, by turns: its items as they stand, and what the runs have used that each turn belongs to.
+
+A turn is a user message and all that comes behind it up to the next one, counted from 1 over the items as they stand;
+what comes ahead of the first is turn 0. One reading of the branch, backward as far as its items go, tells all of it,
+also where in which file each item lies. Where somebody has rolled the log back, or compacted it as of old, the whole
+fold tells the items (see `rollout.fold.newest_items`), and nothing is known of their places.
+
+Usage belongs to the newest user message that stood when it was recorded, and is gone when that is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec import Raw
+
+from rollout.adapters.agents.opaque import item_of
+from rollout.dialects import codex as r
+from rollout.files.log_end import records_in
+from rollout.files.source import Origin
+from rollout.fold.engine import Reconstruction, Segment
+from rollout.fold.history import GONE, AgentLine, Entry, agent_item, raw_item, replacement_entries
+from rollout.fold.newest_items import was_item
+from rollout.format import envelope as codec
+from rollout.format import lines
+from rollout.items.shapes import is_shown
+from rollout.limits import DEFAULT, Limits
+
+Items: TypeAlias = list[Any]
+
+
+class Place(NamedTuple):
+    """A line: the file that it lies in, and where it begins there."""
+
+    path: str
+    offset: int
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """What one run has used, as the SDK counts it; `turn` is the key of its user message (see `key_of`)."""
+
+    turn: str
+    requests: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    total_tokens: int = 0
+    input_tokens_details: dict[str, Any] | None = None
+    output_tokens_details: dict[str, Any] | None = None
+    request_usage_entries: list[dict[str, Any]] = []
+
+
+class Added(NamedTuple):
+    """A visible item. `place` is None if its line is not its own."""
+
+    entry: Entry
+    place: Place | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Removed:
+    """The newest `count` items were taken out, those counted in that have expired."""
+
+    count: int
+
+
+class Expired(NamedTuple):
+    """An item whose time has come: it is not there any more, but `Removed` counts it."""
+
+
+class Replaced(NamedTuple):
+    """These are all items that there were then."""
+
+    entries: Sequence[Entry]
+
+
+class Refolded(NamedTuple):
+    """A rollback, or a compaction of the old kind: only the whole fold tells the items."""
+
+
+class Used(NamedTuple):
+    """Tokens were counted: those of a run (None: of something else), and of the thread."""
+
+    usage: Usage | None
+    totals: dict[str, Any] | None
+    place: Place | None
+
+
+Change: TypeAlias = Added | Expired | Removed | Replaced | Refolded | Used
+
+
+@dataclasses.dataclass(frozen=True, slots=True, eq=False)
+class Placed:
+    """An item, and the beginning of its line if that is known and its own."""
+
+    item: Any
+    entry: Entry
+    place: Place | None = None
+
+    @property
+    def is_user(self) -> bool:
+        """Whether it opens a turn."""
+        return isinstance(self.item, dict) and self.item.get("role") == "user"
+
+
+class Conversation:
+    """The items of a branch as they stand, oldest first, and the usage of its turns."""
+
+    def __init__(self, history: Sequence[Placed | None], used: Iterable[tuple[Placed, Used]]) -> None:
+        """None stands for each item that has expired."""
+        self.placed = placed = [one for one in history if one is not None]
+        self._history = history
+        self.starts = [i for i, one in enumerate(placed) if one.is_user]
+        """Where each turn begins, turn 1 first."""
+        number = {placed[start]: turn for turn, start in enumerate(self.starts, 1)}
+        found = {number[user]: one for user, one in used if user in number}
+        self.used = dict(sorted(found.items()))
+        """By turn; what was recorded last counts."""
+
+    def places_behind(self, kept: int) -> int:
+        """How many items `items_removed` takes for the first `kept` to be left: expired ones count."""
+        if kept >= len(self.placed):
+            return 0
+        first = self.placed[kept]
+        return len(self._history) - next(i for i, one in enumerate(self._history) if one is first)
+
+    @property
+    def items(self) -> Items:
+        """All of them."""
+        return [one.item for one in self.placed]
+
+    def start_of(self, turn: int) -> int | None:
+        """How many items come ahead of a turn; None if there is no such turn."""
+        return self.starts[turn - 1] if type(turn) is int and 1 <= turn <= len(self.starts) else None
+
+    def end_of(self, turn: int) -> int | None:
+        """How many items there were when a turn ended (0: before the first); None if there is no such turn."""
+        if type(turn) is not int or not 0 <= turn <= len(self.starts):
+            return None
+        return self.starts[turn] if turn < len(self.starts) else len(self.placed)
+
+    def by_turn(self) -> Iterator[tuple[int, Items]]:
+        """Each turn that has items, and these: turn 0 too."""
+        bounds = [0, *self.starts, len(self.placed)]
+        for turn in range(len(bounds) - 1):
+            if bounds[turn] < bounds[turn + 1]:
+                yield turn, [one.item for one in self.placed[bounds[turn] : bounds[turn + 1]]]
+
+
+def read_conversation(origin: Origin) -> Conversation:
+    """Reads a branch. SourceError."""
+    found: list[Change] = []
+    is_refolded = False
+    with origin.opened() as lineage:
+        for change in changes(lineage, origin.limits):
+            found.append(change)
+            is_refolded = is_refolded or isinstance(change, Refolded)
+            if isinstance(change, Replaced) and not is_refolded:
+                break
+    if not is_refolded:
+        return _folded(found)
+    with origin.opened() as lineage:
+        reconstruction = Reconstruction(lineage, limits=origin.limits)
+        reconstruction.run()
+        history = reconstruction.places()
+    return _matched([None if entry is GONE else Placed(item_of(entry), entry) for entry in history], found)
+
+
+def _folded(newest_first: Sequence[Change]) -> Conversation:
+    placed: list[Placed | None] = []
+    used: list[tuple[Placed, Used]] = []
+    for change in reversed(newest_first):
+        if isinstance(change, Added):
+            placed.append(Placed(item_of(change.entry), *change))
+        elif isinstance(change, Expired):
+            placed.append(None)
+        elif isinstance(change, Removed):
+            del placed[max(0, len(placed) - change.count) :]
+        elif isinstance(change, Replaced):
+            placed = [Placed(item_of(entry), entry) for entry in change.entries]
+        elif isinstance(change, Used):
+            user = None if change.usage is None else _newest_of(placed, change.usage.turn)
+            if user is not None:
+                used.append((user, change))
+    return Conversation(placed, used)
+
+
+def _newest_of(placed: Sequence[Placed | None], key: str) -> Placed | None:
+    """The newest user message; where what has expired behind it may have been a newer one, only if it has that key."""
+    has_expired = False
+    for one in reversed(placed):
+        if one is None:
+            has_expired = True
+        elif one.is_user:
+            return one if not has_expired or key_of(one.entry) == key else None
+    return None
+
+
+def _matched(placed: Sequence[Placed | None], newest_first: Sequence[Change]) -> Conversation:
+    """Usage finds its user message by key where the order of things does not tell it."""
+    by_key = {key_of(one.entry): one for one in placed if one is not None and one.is_user}
+    used = []
+    for change in reversed(newest_first):
+        if isinstance(change, Used) and change.usage is not None and change.usage.turn in by_key:
+            used.append((by_key[change.usage.turn], change))
+    return Conversation(placed, used)
+
+
+class Current(NamedTuple):
+    """The newest user message that stands, by its key; what its run has used so far; and the thread's totals."""
+
+    turn: str | None
+    usage: Usage | None
+    totals: dict[str, Any]
+
+
+def read_current(origin: Origin) -> Current:
+    """Reads backward until these are known. SourceError."""
+    totals: dict[str, Any] | None = None
+    found: dict[str, Usage] = {}
+    user, removed, is_known, is_refolded = None, 0, False, False
+    with origin.opened() as lineage:
+        for change in changes(lineage, origin.limits):
+            if isinstance(change, Used):
+                totals = change.totals if totals is None else totals
+                if change.usage is not None and not is_known:
+                    found.setdefault(change.usage.turn, change.usage)
+            elif isinstance(change, Refolded):
+                is_refolded = is_refolded or not is_known
+                is_known = True
+            elif not is_known:
+                user, removed = _newest_user(change, removed)
+                is_known = user is not None or isinstance(change, Replaced)
+            if is_known and totals is not None:
+                break
+    if is_refolded:
+        conversation = read_conversation(origin)
+        user = conversation.placed[conversation.starts[-1]].entry if conversation.starts else None
+        found = {one.usage.turn: one.usage for one in conversation.used.values() if one.usage is not None}
+    turn = None if user is None else key_of(user)
+    return Current(turn, None if turn is None else found.get(turn), totals or {})
+
+
+def _newest_user(change: Added | Expired | Removed | Replaced, removed: int) -> tuple[Entry | None, int]:
+    """The newest user message of a change that stands, and how many older items were taken out."""
+    if isinstance(change, Removed):
+        return None, removed + change.count
+    if isinstance(change, Expired):
+        return None, max(0, removed - 1)
+    entries = [change.entry] if isinstance(change, Added) else change.entries
+    standing = entries[: max(0, len(entries) - removed)]
+    for entry in reversed(standing):
+        if Placed(item_of(entry), entry).is_user:
+            return entry, 0
+    return None, removed - len(entries) + len(standing)
+
+
+def key_of(entry: Entry) -> str:
+    """A name for one item of a branch that outlives a copy of its line: of its time and its JSON."""
+    stamp = b"" if isinstance(entry, Raw | AgentLine) else bytes(msgspec.json.decode(entry, type=_Stamped).timestamp)
+    return hashlib.sha256(stamp + bytes(raw_item(entry))).hexdigest()[:16]
+
+
+def stamp_of(entry: Entry) -> str | None:
+    """The time of an item, as its line has it; None if it has no line of its own."""
+    if isinstance(entry, Raw | AgentLine):
+        return None
+    return codec.text_of(msgspec.json.decode(entry, type=r.Stamp).timestamp)
+
+
+class _Stamped(msgspec.Struct, frozen=True):
+    timestamp: Raw = Raw(b"")
+
+
+class _Counted(msgspec.Struct, frozen=True, gc=False):
+    payload: r.Count
+
+
+class _Compaction(msgspec.Struct, frozen=True, gc=False):
+    payload: r.Compacted
+
+
+class _Info(msgspec.Struct, frozen=True):
+    total_token_usage: dict[str, Any] | None = None
+
+
+class _Payload(msgspec.Struct, frozen=True):
+    run_usage: Usage | None = None
+    info: _Info | None = None
+
+
+class _Recorded(msgspec.Struct, frozen=True):
+    payload: _Payload
+
+
+def changes(segments: Iterable[Segment], limits: Limits = DEFAULT) -> Iterator[Change]:
+    """What has made the items of a lineage, newest first; what is older than the first `Replaced` has no effect."""
+    for data, envelope, segment, offset in _records(segments, limits):
+        place = None if segment.path is None or offset is None else Place(segment.path, offset)
+        change = _change(data, envelope, place)
+        if change is not None:
+            yield change
+
+
+def _change(data: bytes, envelope: r.Envelope, place: Place | None) -> Change | None:
+    kind, head = envelope.type, envelope.payload
+    try:
+        if is_shown(envelope, data):
+            return Added(data, place)
+        if kind == "event_msg":
+            return _event(data, head.type if isinstance(head, r.Head) else None, place)
+        if kind == "compacted":
+            compacted = msgspec.json.decode(data, type=_Compaction).payload
+            if compacted.replacement_history is not None:
+                return Replaced(replacement_entries(data))
+            return None if codec.text_of(compacted.message) is None else Refolded()
+        if kind == "inter_agent_communication":
+            return Added(agent_item(data), place)
+    except msgspec.ValidationError:
+        return None  # malformed: it has no effect
+    return None
+
+
+def _event(data: bytes, type: str | None, place: Place | None) -> Change | None:
+    if type == "token_count":
+        counted = msgspec.json.decode(data, type=_Recorded).payload
+        totals = None if counted.info is None else counted.info.total_token_usage
+        return Used(counted.run_usage, totals, place)
+    if type == "expired":
+        return Expired() if was_item(data) else None
+    if type in ("items_removed", "thread_rolled_back"):
+        told = msgspec.json.decode(data, type=_Counted).payload
+        if type == "thread_rolled_back":
+            return Refolded() if (told.num_turns or 0) > 0 else None
+        return Removed(max(0, told.num_items or 0))
+    return None
+
+
+def _records(segments: Iterable[Segment], limits: Limits) -> Iterator[tuple[bytes, r.Envelope, Segment, int | None]]:
+    """Newest first, each with where its line begins; None if the line holds something else too."""
+    for segment in segments:
+        for block in lines.backward(segment.source, segment.end, limits):
+            if not isinstance(block, lines.Batch):
+                continue
+            end = block.end
+            for i in range(len(block.lines) - 1, -1, -1):
+                line = block.lines[i]
+                end -= len(line) + (i < len(block.lines) - 1)
+                found = records_in(line, limits.depth) if line else []
+                for data, envelope in reversed(found):
+                    yield data, envelope, segment, end if len(data) == len(line) else None

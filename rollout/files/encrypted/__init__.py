@@ -1,0 +1,1 @@
+"""Encrypted rollouts: keys, the lines, reading and numbering them."""

@@ -1,0 +1,255 @@
+"""Keys of encrypted rollouts, and what is done with them: AES-256-GCM under a key of its own for each thread.
+
+A thread's key is HKDF-SHA256 of a master key and the thread's id, so that what one thread's key has made opens nothing
+of another one. A nonce is 96 random bits: up to 2^32 lines of one thread under one master key, two nonces are the same
+with a probability below 2^-32, and only that would matter (a counter could repeat after a crash, or in a copied file).
+
+Master keys have short ids, which stand in the lines. New lines are made with the current key; the others are there to
+read with. Keys come from the caller or from a file, `{"current": id, "keys": {id: base64 of 32 bytes}}`, which none but
+its owner may read; `$ROLLOUT_KEYS_FILE` names one for all who say nothing. `cryptography` is imported with first use.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import re
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from rollout.errors import NoKey, NotARollout, NotFound, SourceError, UsageError, WriteError
+from rollout.files.disk import REAL, FileSystem
+from rollout.files.encrypted.keyed_disk import KEYS_FILE, KeyedFileSystem
+from rollout.files.port import AnyPath, AppendFile
+from rollout.files.staging import replace_file, status_of, while_held
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+KEY_BYTES = 32
+NONCE_BYTES, TAG_BYTES = 12, 16
+ID_CHARACTERS = 16
+KEY_WAIT_S = 60.0
+"""How long a key waits for others to be made."""
+_FILE_BYTES = 1 << 20
+"""A file of keys is no longer."""
+_ID = re.compile(rf"[A-Za-z0-9._-]{{1,{ID_CHARACTERS}}}")
+_MOST_DERIVED = 256
+
+
+class Cipher:
+    """Some master keys (id: 32 bytes), one of them the `current` one. Safe to use from several threads.
+
+    With `ttl_s`, what is written expires so many seconds later: it is no longer shown then.
+    `clock` gives Unix seconds. UsageError for keys or ids that are none.
+    """
+
+    __slots__ = ("_derived", "_forged", "_keys", "_lock", "_randomness", "clock", "current", "ttl_s")
+
+    def __init__(
+        self,
+        keys: Mapping[str, bytes],
+        current: str,
+        *,
+        ttl_s: float | None = None,
+        clock: Callable[[], float] = time.time,
+        randomness: Callable[[int], bytes] = os.urandom,
+    ) -> None:
+        for id, key in keys.items():
+            if _ID.fullmatch(id) is None:
+                raise UsageError(f"{id!r:.40} is no key id", remedy=f"take 1 to {ID_CHARACTERS} of A-Z a-z 0-9 . _ -")
+            if type(key) is not bytes or len(key) != KEY_BYTES:
+                raise UsageError(f"key {id!r} is not {KEY_BYTES} bytes", remedy="make one with rollout.make_key")
+        if current not in keys:
+            raise UsageError(f"{current!r:.40}, the current key, is not among the keys", remedy="give it too")
+        if ttl_s is not None and not 0 < ttl_s < 1e11:
+            raise UsageError(f"{ttl_s!r:.40} is no time to live", remedy="give seconds, more than 0")
+        self._keys = dict(keys)
+        self.current, self.ttl_s, self.clock = current, ttl_s, clock
+        self._randomness = randomness
+        self._lock = threading.Lock()
+        self._derived: dict[tuple[str, str], AESGCM] = {}
+        self._forged: type[Exception] = Exception  # the package's own, known with the first key
+
+    @classmethod
+    def from_file(cls, path: AnyPath, *, ttl_s: float | None = None, clock: Callable[[], float] = time.time) -> Cipher:
+        """The keys of a file. NoKey if it is not there, or others may read it; UsageError if it holds no keys."""
+        keys, current = _read_keys(os.fspath(path), REAL)
+        return cls(keys, current, ttl_s=ttl_s, clock=clock)
+
+    def __repr__(self) -> str:
+        return f"<Cipher of {len(self._keys)} keys, the current one {self.current!r}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        raise TypeError("keys are not pickled")
+
+    @property
+    def ids(self) -> frozenset[str]:
+        """The ids of the keys."""
+        return frozenset(self._keys)
+
+    def encrypt(self, thread: str, text: bytes, bound: bytes) -> bytes:
+        """Nonce, ciphertext and tag, made with the current key; `bound` is authenticated along with the text."""
+        nonce = self._randomness(NONCE_BYTES)
+        return nonce + self._of_thread(self.current, thread).encrypt(nonce, text, bound)
+
+    def decrypt(self, key_id: str, thread: str, data: bytes, bound: bytes) -> bytes | None:
+        """The text; None if key, thread, data and what is bound do not belong together. KeyError without the key."""
+        aead = self._of_thread(key_id, thread)
+        if len(data) < NONCE_BYTES + TAG_BYTES:
+            return None
+        view = memoryview(data)
+        try:
+            return aead.decrypt(view[:NONCE_BYTES], view[NONCE_BYTES:], bound)
+        except self._forged:
+            return None
+
+    def _of_thread(self, key_id: str, thread: str) -> AESGCM:
+        found = self._derived.get((key_id, thread))
+        if found is None:
+            found, self._forged = _derive(self._keys[key_id], thread)
+            with self._lock:
+                if len(self._derived) >= _MOST_DERIVED:
+                    self._derived.clear()
+                self._derived[key_id, thread] = found
+        return found
+
+
+def make_key(path: AnyPath, key_id: str, *, fs: FileSystem = REAL) -> None:
+    """A new random key in a file of keys, the current one from now on; the file (0600) is made if it is not there.
+
+    This is how keys are rotated: the old ones stay, to read with. It is on the disk then, whoever else makes one at the
+    same time: they wait for each other, by a lock on `.<name>.lock` beside the file, which stays there. A crash leaves
+    the old file or the new one. Of a link the target is replaced. UsageError (no id, one that is taken, no file of
+    keys, one that is full), NoKey (it cannot be read, or others may read it), NotFound (no such folder), Locked,
+    Conflict, WriteError: the file is as it was, but for a WriteError that says that it is the new one.
+    """
+    Cipher({key_id: bytes(KEY_BYTES)}, key_id)  # UsageError for an id that is none
+    name = os.path.realpath(path)
+
+    def add(_: AppendFile) -> None:
+        before = status_of(fs, name)
+        keys = {} if before is None else _read_keys(name, fs)[0]
+        if key_id in keys:
+            raise UsageError(f"there is a key {key_id!r} already", path=name, remedy="give it another id")
+        keys[key_id] = os.urandom(KEY_BYTES)
+        told = {"current": key_id, "keys": {id: base64.b64encode(key).decode() for id, key in keys.items()}}
+        data = json.dumps(told, indent=1).encode() + b"\n"
+        if len(data) > _FILE_BYTES:
+            remedy = "encrypt what needs the oldest keys anew, and take those out"
+            raise UsageError(f"is full: {len(keys) - 1} keys are in it", path=name, remedy=remedy)
+        replace_file(fs, name, data, expected=before)
+
+    with _explained(name):
+        while_held(fs, _lock_path(name), KEY_WAIT_S, add)
+
+
+def _lock_path(name: str) -> str:
+    """A file of its own: one that is replaced is another one for who waits for it."""
+    folder, last = os.path.split(name)
+    return os.path.join(folder, f".{last}.lock")
+
+
+@contextlib.contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Turns what the system says while a key is made into an exception of this library."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotFound("there is no such folder for the keys", path=os.path.dirname(name), remedy="make it") from error
+    except PermissionError as error:
+        remedy = "check the permissions of its folder, and of what lies in that"
+        raise WriteError("no key could be made: may not be written", path=name, remedy=remedy) from error
+    except NotARollout as error:
+        raise WriteError(f"no key could be made: {error.message.partition(',')[0]}", path=error.path) from error
+    except OSError as error:
+        remedy = "the file is as it was; mend what the system complains of, then try again"
+        raise WriteError(f"no key could be made: {error.strerror}", path=name, remedy=remedy) from error
+
+
+def cipher_of(fs: FileSystem) -> Cipher | None:
+    """The keys in force for what is read and written through `fs`: its own, else those of $ROLLOUT_KEYS_FILE. NoKey."""
+    if isinstance(fs, KeyedFileSystem):
+        return fs.cipher
+    path = os.environ.get(KEYS_FILE)
+    return _from_environment(path) if path else None
+
+
+_known: dict[str, tuple[tuple[int, ...], Cipher]] = {}
+
+
+def _from_environment(path: str) -> Cipher:
+    """Read again only if it has changed."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return Cipher.from_file(path)
+    stamp = (found.st_ino, found.st_mtime_ns, found.st_mode, found.st_size)
+    known = _known.get(path)
+    if known is None or known[0] != stamp:
+        known = _known[path] = (stamp, Cipher.from_file(path))
+    return known[1]
+
+
+class _KeysFile(msgspec.Struct, forbid_unknown_fields=True):
+    current: str
+    keys: dict[str, str]
+
+
+def _read_keys(name: str, fs: FileSystem) -> tuple[dict[str, bytes], str]:
+    """The keys of a file, and which is the current one. NoKey, UsageError."""
+    try:
+        file = fs.open_read(name)
+        with contextlib.closing(file):
+            mode = fs.status(name).mode
+            if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+                raise NoKey(
+                    "others than its owner may use these keys", path=name, remedy="take it away from them: chmod 600"
+                )
+            data = file.read_at(0, _FILE_BYTES + 1)
+    except NoKey:
+        raise
+    except (SourceError, OSError) as error:
+        why = error.strerror if isinstance(error, OSError) else error.message.partition(",")[0]
+        remedy = f"mend ${KEYS_FILE}, or give a Cipher"
+        raise NoKey(f"the keys cannot be read: {why}", path=name, remedy=remedy) from error
+    try:
+        if len(data) > _FILE_BYTES:
+            raise ValueError("too long")
+        found = msgspec.convert(json.loads(data, object_pairs_hook=_each_once), _KeysFile)
+        keys = {id: base64.b64decode(key, validate=True) for id, key in found.keys.items()}
+        Cipher(keys, found.current)
+    except (ValueError, RecursionError, msgspec.ValidationError, UsageError):
+        wrong = UsageError("is no file of keys", path=name, remedy="make one with rollout.make_key")
+        raise wrong from None  # the cause would show what stands in the file
+    return keys, found.current
+
+
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """ValueError for a key that stands there twice: one of the two would be lost with the next key that is made."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands there twice")
+    return found
+
+
+def _derive(key: bytes, thread: str) -> tuple[AESGCM, type[Exception]]:
+    """The key of a thread, and what is raised for data that it has not made. SourceError without the package."""
+    try:
+        from cryptography.exceptions import InvalidTag  # noqa: PLC0415 - an extra
+        from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # noqa: PLC0415
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF  # noqa: PLC0415
+    except ImportError:
+        raise SourceError(
+            "encryption needs the package cryptography", remedy="install rollout with it: pip install 'rollout[crypto]'"
+        ) from None
+    info = b"rollout thread key 1\0" + thread.encode(errors="surrogatepass")
+    return AESGCM(HKDF(hashes.SHA256(), KEY_BYTES, None, info).derive(key)), InvalidTag

@@ -1,0 +1,76 @@
+"""Whether what is written behind the lines of a file is encrypted, and how it is numbered then.
+
+The whole lines that are there decide. A record that is not encrypted makes it a plain rollout, which stays one; an
+encrypted line an encrypted one. A file in which no line can be read, or that has none, becomes an encrypted one where
+there are keys: what a crash has left of an encrypted one may be all that it holds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from rollout import ids
+from rollout.errors import SourceError, UsageError
+from rollout.files.encrypted.keyed_disk import has_keys
+from rollout.files.encrypted.keys import Cipher, cipher_of
+from rollout.files.encrypted.lines import Scribe, parts_of
+from rollout.files.encrypted.reader import DecryptingSource
+from rollout.files.lineage import text_of
+from rollout.files.plain import FileSource
+from rollout.files.port import AnyPath, FileSystem, ReadFile
+from rollout.format import envelope, lines
+
+
+def cipher_behind(source: lines.Source, fs: FileSystem, path: AnyPath) -> Cipher | None:
+    """The keys for what is written behind the lines of a file; None for what is written plain. NoKey, WrongKey.
+
+    UsageError where nothing tells the id of the thread, under whose key lines are encrypted.
+    """
+    if isinstance(source, DecryptingSource):
+        return source.check_key()
+    if not has_keys(fs) or any(envelope.holds_record(line) for line in _lines(source)):
+        return None
+    if not _named_thread(path):
+        why = "tells no thread id, neither in a line nor by its name: what is written to it could not be encrypted"
+        raise UsageError(why, path=path, remedy="give it the name of a rollout, or delete it and create a new one")
+    return cipher_of(fs)
+
+
+def last_number(source: lines.Source, newest: int | None) -> int:
+    """The number of the last line of a file that goes on encrypted; -1 if none of its lines is an encrypted one.
+
+    The end of the file was read; the number of its `newest` record is known. SourceError if nothing tells it.
+    """
+    if not isinstance(source, DecryptingSource):
+        return -1
+    try:
+        return source.last_number(newest)
+    except SourceError:
+        if any(parts_of(line) for line in _lines(source.stored)):
+            raise
+        return -1
+
+
+def scribe_behind(file: ReadFile, fs: FileSystem, path: AnyPath) -> Scribe | None:
+    """What encrypts lines that come at the end of an open file; None for a plain one. As `cipher_behind`."""
+    source = text_of(FileSource(file), fs, path=Path(path))
+    cipher = cipher_behind(source, fs, path)
+    if cipher is None:
+        return None
+    thread = source.thread if isinstance(source, DecryptingSource) else _named_thread(path)
+    if source.size:
+        source.read_at(source.size - 1, 1)
+    return Scribe(cipher, thread, last_number(source, None) + 1)
+
+
+def _named_thread(path: AnyPath) -> str:
+    found = ids.parse_file_name(os.path.basename(path))
+    return "" if found is None else found.thread
+
+
+def _lines(source: lines.Source) -> Iterator[bytes]:
+    for block in lines.forward(source):
+        if isinstance(block, lines.Batch):
+            yield from block.lines

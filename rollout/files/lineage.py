@@ -1,0 +1,387 @@
+"""Rollout files as sources, and the lineage of files that one continues.
+
+A file that is being written while it is read is read as it was when it was opened: its size is taken once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rollout import ids
+from rollout.dialects import codex as r
+from rollout.errors import NotFound, SourceError, TooLarge
+from rollout.files import layout as homes
+from rollout.files.bases import Base, Bases, base_of
+from rollout.files.disk import REAL, FileSystem, ReadFile
+from rollout.files.encrypted.reader import DecryptingSource, is_encrypted, plain_source
+from rollout.files.plain import FileSource
+from rollout.files.recovery import ends_in_whole_batch, incomplete_batch_start
+from rollout.files.sealed.reader import SealedSource, is_sealed, twin
+from rollout.fold.engine import Segment
+from rollout.format import envelope, lines
+from rollout.format.envelope import holds_record as holds_record
+from rollout.format.labels import UNLABELLED, Label, label_of
+from rollout.limits import DEFAULT, Limits
+
+
+class _Memory:
+    """Packed bytes in memory, for a sealed source."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data = data
+
+    def size(self) -> int:
+        return len(self._data)
+
+    def read_at(self, offset: int, n: int, /) -> bytes:
+        return bytes(self._data[offset : offset + n])
+
+
+_NUL_RUN = re.compile(rb"\0+")
+AnyText = FileSource | SealedSource | lines.BytesSource | DecryptingSource
+"""The text of a rollout: as it stands there, unpacked, decrypted."""
+
+
+@dataclasses.dataclass(slots=True)
+class Opened:
+    """One open rollout file, or bytes in memory (`path` None). Close it."""
+
+    path: Path | None
+    source: AnyText
+    file: ReadFile | None
+    limits: Limits = DEFAULT
+    _meta: dict[str, Any] | None = None
+    _meta_is_first: bool = False
+    _meta_is_bare: bool = False
+    _label: Label = UNLABELLED
+    _meta_known: bool = False
+    meta_offset: int | None = None
+    """Where the line of the session_meta begins, once it was looked for; None if there is none."""
+
+    def assume(self, meta: dict[str, Any], *, is_first: bool) -> None:
+        """What an earlier look at the file found as its session_meta: it is not looked for."""
+        self._meta, self._meta_is_first, self._meta_known = meta, is_first, True
+
+    @property
+    def begins_with_meta(self) -> bool:
+        """Whether the first record of the file is its session_meta."""
+        self._look_at_head()
+        return self._meta_is_first
+
+    @property
+    def has_bare_meta(self) -> bool:
+        """Whether `session` is a line without an envelope, as they were written in 2025."""
+        self._look_at_head()
+        return self._meta_is_bare
+
+    @property
+    def stored(self) -> lines.Source:
+        """The text as it stands there (unpacked), encrypted if it is."""
+        return plain_source(self.source)
+
+    def close(self) -> None:
+        """Lets go of the file."""
+        if isinstance(stored := self.stored, SealedSource):
+            stored.close()
+        if self.file is not None:
+            self.file.close()
+
+    @property
+    def session(self) -> dict[str, Any] | None:
+        """The payload of the first session_meta that begins within `limits.head_bytes`; None if there is none."""
+        self._look_at_head()
+        return self._meta
+
+    @property
+    def label(self) -> Label:
+        """The label of the line that `session` stands in."""
+        self._look_at_head()
+        return self._label
+
+    @property
+    def thread(self) -> str | None:
+        """The thread id: of the first line if it is a session_meta, else of the file's name, else of a later one."""
+        self._look_at_head()
+        own = None if self._meta is None else self._meta.get("id")
+        named = None if self.path is None else ids.parse_file_name(self.path.name)
+        if named is not None and not (self._meta_is_first and isinstance(own, str)):
+            return named.thread
+        return own if isinstance(own, str) else None
+
+    @property
+    def named_thread(self) -> str | None:
+        """The thread id of the file's name; `thread` if the name tells none."""
+        named = None if self.path is None else ids.parse_file_name(self.path.name)
+        return self.thread if named is None else named.thread
+
+    def _look_at_head(self) -> None:
+        if self._meta_known:
+            return
+        self._meta_known = True
+        begin = self._first_data()
+        small = dataclasses.replace(
+            self.limits, chunk_bytes=min(self.limits.chunk_bytes, self.limits.first_chunk_bytes)
+        )
+        is_first = True
+        # Of an encrypted file no other line can be it, and this one says something without a key too.
+        is_locked = isinstance(self.source, DecryptingSource)
+        source = lines.BytesSource(self.source.head()) if isinstance(self.source, DecryptingSource) else self.source
+        for block in lines.forward(source, 0 if is_locked else begin, limits=small):
+            if not isinstance(block, lines.Batch):
+                if block.offset >= begin + self.limits.head_bytes:
+                    return
+                is_first = is_first and isinstance(block, lines.Gap)
+                continue
+            offset = block.offset
+            for line in block.lines:
+                for piece in envelope.split(line, self.limits.depth):
+                    if piece.envelope is not None and piece.envelope.type == "session_meta":
+                        found = envelope.decode_value(envelope.payload_of(piece.data))
+                        if isinstance(found, dict):
+                            self._meta, self._meta_is_first, self._label = found, is_first, label_of(piece.data)
+                            self.meta_offset, self._meta_is_bare = offset, piece.envelope is envelope.SESSION_META
+                            return
+                    is_first = False
+                offset += len(line) + 1
+                if offset > begin + self.limits.head_bytes:
+                    return
+
+    def _first_data(self) -> int:
+        """Where a hole at the beginning of a sparse file ends: it reads as NUL bytes, which say nothing."""
+        return self.file.data_start() if self.file is not None and isinstance(self.source, FileSource) else 0
+
+
+def open_path(path: Path, *, fs: FileSystem = REAL, limits: Limits = DEFAULT, is_known: bool = False) -> Opened:
+    """A plain or sealed rollout file; its twin where it is not there, as it may have been sealed or unsealed just now.
+
+    `is_known`: that it is not encrypted, so its beginning is not read. SourceError (NotFound, NotARollout) if it cannot
+    be opened.
+    """
+    file, path = _open_either(path, fs)
+    try:
+        sealed = is_sealed(file.read_at(0, 4))
+        source = SealedSource(file, limits, str(path)) if sealed else FileSource(file)
+        start = 0 if sealed else file.data_start()
+        text = source if is_known else text_of(source, fs, limits, path, start)
+        return Opened(path, text, file, limits)
+    except BaseException:
+        file.close()
+        raise
+
+
+def text_of(
+    source: FileSource | SealedSource | lines.BytesSource,
+    fs: FileSystem,
+    limits: Limits = DEFAULT,
+    path: Path | None = None,
+    start: int = 0,
+) -> AnyText:
+    """The source, with its lines opened if they are encrypted; looking for that reads what is read next anyway."""
+    if not is_encrypted(source, min(limits.chunk_bytes, limits.first_chunk_bytes), start):
+        return source
+    named = None if path is None else ids.parse_file_name(path.name)
+    return DecryptingSource(
+        source, fs, limits, None if path is None else str(path), None if named is None else named.thread
+    )
+
+
+def _open_either(path: Path, fs: FileSystem) -> tuple[ReadFile, Path]:
+    try:
+        return fs.open_read(path), path
+    except NotFound:
+        other = twin(path)
+        if other is None:
+            raise
+    with contextlib.suppress(NotFound):
+        return fs.open_read(other), other
+    return fs.open_read(path), path  # may be here again: its twin has just gone
+
+
+def open_bytes(data: bytes | bytearray | memoryview, *, fs: FileSystem = REAL, limits: Limits = DEFAULT) -> Opened:
+    """A rollout in memory, plain or sealed; the keys of `fs` open it."""
+    view = memoryview(data).cast("B")
+    sealed = is_sealed(bytes(view[:4]))
+    source = SealedSource(_Memory(view), limits) if sealed else lines.BytesSource(view)
+    return Opened(None, text_of(source, fs, limits), None, limits)
+
+
+def visible_end(source: lines.Source, limits: Limits = DEFAULT, start: int = 0) -> int:
+    """Where a file ends for a reader: before an incomplete batch at its end (see `recovery`).
+
+    `start` is the beginning of a line before which no such batch lies.
+    """
+    if ends_in_whole_batch(source, source.size, start, limits):
+        return source.size
+    found = incomplete_batch_start(_newest_first(source, limits, start), holds_record)
+    return source.size if found is None else found
+
+
+def _newest_first(source: lines.Source, limits: Limits, start: int) -> Iterator[tuple[int, bytes]]:
+    blank, most = 0, limits.spare_odd_lines
+    for block in lines.backward(source, None, limits, start):
+        if not isinstance(block, lines.Batch):
+            return  # no batch is as long as this
+        end = block.end
+        for i in range(len(block.lines) - 1, -1, -1):
+            line = block.lines[i]
+            end -= len(line) + (i < len(block.lines) - 1)
+            if most is not None and (not line or b"\0" in line or line.isspace()):
+                blank += 1 + len(_NUL_RUN.findall(line))
+                if blank > most:
+                    raise TooLarge("ends in too many lines that are blank or hold NUL bytes")
+            if line and (i < len(block.lines) - 1 or holds_record(line)):
+                yield end, line
+
+
+class Lineage:
+    """The files that a rollout continues, opened as they are needed, newest first. Close it.
+
+    Bases are looked up in `bases`, else in `home`, else in the home that the first file lies in.
+    """
+
+    def __init__(
+        self,
+        first: Opened,
+        *,
+        home: Path | None,
+        fs: FileSystem = REAL,
+        limits: Limits = DEFAULT,
+        end: int | None = None,
+        bases: Bases | None = None,
+    ) -> None:
+        self.opened = [first]
+        self.end = visible_end(first.stored, limits) if end is None else min(end, first.source.size)
+        """How many bytes of the first file count: all, but for an incomplete batch at its end."""
+        self._hides_batch = end is None and self.end < first.source.size
+        self.segments: list[Segment] = []
+        """Those that were met so far, newest first."""
+        self.missing: list[r.Damage] = []
+        """Bases that were not found, and so are not read."""
+        self.inexact: list[r.Damage] = []
+        """Bases that do not end as it is said, and are read."""
+        if bases is None:
+            bases = Bases(home or (None if first.path is None else homes.home_of(first.path)), fs)
+        self.bases = bases
+        """Where bases are looked up."""
+        self._fs, self._limits = fs, limits
+        self._met = set() if first.file is None else {first.file.identity}  # a file is no base of itself
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes read of all files so far."""
+        return sum(opened.source.bytes_read for opened in self.opened)
+
+    def close(self) -> None:
+        """Lets go of all files."""
+        for opened in self.opened:
+            opened.close()
+
+    def damage(self) -> list[r.Damage]:
+        """What is wrong with the files themselves: sealed frames, bases that are missing or end elsewhere."""
+        found = [
+            r.Damage(None, offset, reason, kind, None if opened.path is None else str(opened.path))
+            for opened in self.opened
+            for source, kind in ((opened.stored, "sealed"), (opened.source, "encrypted"))
+            if isinstance(source, SealedSource if kind == "sealed" else DecryptingSource)
+            for offset, reason in source.damage
+        ]
+        if self._hides_batch:
+            path = self.opened[0].path
+            reason = "a batch of lines that a crash has cut short: none of them is visible"
+            found.append(r.Damage(None, self.end, reason, "batch", None if path is None else str(path)))
+        return self.missing + self.inexact + found
+
+    def __iter__(self) -> Iterator[Segment]:
+        opened, end = self.opened[0], self.end
+        for _ in range(self._limits.lineage_depth):
+            path = None if opened.path is None else str(opened.path)
+            self.segments.append(Segment(opened.source, end, opened.thread or "", path))
+            yield self.segments[-1]
+            base = base_of(opened.session)
+            if base is None:
+                return
+            found = self._find_base(opened, base)
+            if found is None:
+                return
+            opened, end = found
+        self.missing.append(r.Damage(None, 0, f"more than {self._limits.lineage_depth} bases", "base"))
+
+    def _find_base(self, child: Opened, base: Base) -> tuple[Opened, int] | None:
+        """The file that a file continues, and how many bytes of it; None, and why, if there is none."""
+        why = "is missing"
+        if base.id is not None and base.end is not None:
+            was_fresh = self.bases.is_fresh
+            found, why, has_moved = self._open_base(child, base.id, base.end)
+            if found is None and has_moved and not was_fresh:
+                self.bases.forget()
+                found, why, _ = self._open_base(child, base.id, base.end)
+            if found is not None:
+                self.opened.append(found)
+                self._met |= {found.file.identity} if found.file is not None else set()
+                return found, self._end_in(found, base, child)
+        told = f"{base.told!s:.80}, up to byte {base.told_end!s:.20}"
+        self._report(self.missing, child, f"the base that this file continues {why}: {told}", "base")
+        return None
+
+    def _open_base(self, child: Opened, id: ids.FileId, end: int) -> tuple[Opened | None, str, bool]:
+        """The first file with that id that is so long; why there is none; whether one has gone since it was listed."""
+        why, has_moved = "is missing", False
+        for path in self.bases.candidates(id, child.path):
+            try:
+                opened = open_path(path, fs=self._fs, limits=self._limits)
+            except SourceError as error:
+                has_moved = has_moved or isinstance(error, NotFound)
+                continue
+            if opened.file is not None and opened.file.identity in self._met:
+                why = "leads back to itself"
+            elif end > opened.source.size:
+                why = f"is too short, {opened.source.size} bytes"
+            else:
+                return opened, "", has_moved
+            opened.close()
+        return None, why, has_moved
+
+    def _end_in(self, opened: Opened, base: Base, child: Opened) -> int:
+        """Where the base ends: where it is said, or at the end of the line before; what does not fit is reported."""
+        said = end = base.end or 0
+        stored = opened.stored
+        if end and stored.read_at(end - 1, 1) != b"\n":
+            start = lines.last_line_end(stored, 0, end)
+            is_whole = end - start <= self._limits.line_bytes and holds_record(stored.read_at(start, end - start))
+            end = end if is_whole else start
+            name = "" if opened.path is None else f" of {opened.path.name}"
+            reason = f"its base is said to end at byte {said}{name}, where no line ends: it is read up to byte {end}"
+            self._report(self.inexact, child, reason, "base_end")
+        if base.ordinal is not None and end:
+            last = _last_ordinal(stored, end, self._limits)
+            if last is not None and last != base.ordinal - 1:
+                reason = f"its base is said to end before ordinal {base.ordinal!s:.20}, but ends with {last!s:.20}"
+                self._report(self.inexact, child, f"{reason}: it is read all the same", "base_end")
+        return end
+
+    def _report(self, to: list[r.Damage], child: Opened, reason: str, kind: str) -> None:
+        to.append(r.Damage(1, 0, reason, kind, None if child.path is None else str(child.path)))
+
+
+class _Ordinal(msgspec.Struct):
+    ordinal: int | None = None
+
+
+def _last_ordinal(source: lines.Source, end: int, limits: Limits) -> int | None:
+    """The ordinal of the line that ends at byte `end`; None if it has none, or is too long to tell."""
+    for block in lines.backward(source, end, limits):
+        if not isinstance(block, lines.Batch):
+            return None
+        last = block.lines[-1] or block.lines[-2]
+        try:
+            return msgspec.json.decode(last, type=_Ordinal).ordinal
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+    return None

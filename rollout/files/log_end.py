@@ -1,0 +1,115 @@
+"""How a log ends: the turn that is left open, and the last ordinal.
+
+Looked for from the newest record back, as far as the last lifecycle event; a log without any is read whole, but its
+lines are not decoded.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from rollout.dialects import codex as r
+from rollout.fold.engine import Segment
+from rollout.format import envelope as codec
+from rollout.format import lines
+from rollout.format.labels import UNLABELLED, Label, label_of
+from rollout.limits import DEFAULT, Limits
+
+STARTED = frozenset({"task_started", "turn_started"})
+COMPLETED = frozenset({"task_complete", "turn_complete"})
+ABORTED = "turn_aborted"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LeftOpen:
+    """A turn that began and did not end; it may have begun without an id. `label`: that of its first line."""
+
+    turn_id: str | None
+    label: Label = UNLABELLED
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ending:
+    """`ordinal` is that of the newest record, None if it has none; `turn_id` that of the newest turn, if it is told."""
+
+    left_open: LeftOpen | None = None
+    ordinal: int | None = None
+    turn_id: str | None = None
+
+
+class _Ordinal(msgspec.Struct, frozen=True):
+    ordinal: int | None = None
+
+
+class _Lifecycle(msgspec.Struct, frozen=True):
+    payload: r.Lifecycle
+
+
+_lifecycle = msgspec.json.Decoder(_Lifecycle)
+
+
+def ending_of(segments: Iterable[Segment], limits: Limits = DEFAULT) -> Ending:
+    """The ending of a lineage, newest segment first."""
+    ordinal, is_newest = None, True
+    aborts: list[str | None] = []
+    for data, envelope in _newest_first(segments, limits):
+        if is_newest:
+            ordinal, is_newest = ordinal_of(data), False
+        kind = event_kind(envelope)
+        if kind in COMPLETED:
+            return Ending(None, ordinal, turn_id_of(data))
+        if kind == ABORTED:
+            aborts.append(turn_id_of(data))
+        elif kind in STARTED:
+            turn_id = turn_id_of(data)
+            if any(turn_id is None or other is None or other == turn_id for other in aborts):
+                return Ending(None, ordinal, turn_id)
+            return Ending(LeftOpen(turn_id, label_of(data)), ordinal, turn_id)
+    return Ending(None, ordinal)
+
+
+def event_kind(envelope: r.Envelope) -> str | None:
+    """The type of the event that a line holds; None for any other line."""
+    return envelope.payload.type if envelope.type == "event_msg" and isinstance(envelope.payload, r.Head) else None
+
+
+def turn_id_of(line: bytes) -> str | None:
+    """The turn_id of a lifecycle event."""
+    return codec.text_of(_lifecycle.decode(line).payload.turn_id)
+
+
+def ordinal_of(line: bytes) -> int | None:
+    """The ordinal of a line that holds a record."""
+    try:
+        return msgspec.json.decode(line, type=_Ordinal).ordinal
+    except msgspec.ValidationError:
+        return None
+
+
+def _newest_first(segments: Iterable[Segment], limits: Limits) -> Iterator[tuple[bytes, r.Envelope]]:
+    """The newest record, and those that can be lifecycle events."""
+    is_newest = True
+    for segment in segments:
+        for block in lines.backward(segment.source, segment.end, limits):
+            if isinstance(block, lines.Batch):
+                for line in reversed(block.lines):
+                    if is_newest or _may_tell(line):
+                        records = records_in(line, limits.depth)
+                        is_newest = is_newest and not records
+                        yield from reversed(records)
+
+
+def _may_tell(line: bytes) -> bool:
+    """Whether the name of a lifecycle event can be in a line: as it is, or with escapes in it."""
+    return b"_started" in line or b"_complete" in line or b"_aborted" in line or b"\\u" in line
+
+
+def records_in(line: bytes, depth: int = DEFAULT.depth) -> list[tuple[bytes, r.Envelope]]:
+    """The records of one line, in order."""
+    envelope = codec.decode_plain(line, depth)
+    if envelope is not None:
+        return [(line, envelope)]
+    return [(piece.data, piece.envelope) for piece in codec.split(line, depth) if piece.envelope is not None]

@@ -1,0 +1,39 @@
+"""The text of a plain rollout file, as it was when the file was opened."""
+
+from __future__ import annotations
+
+from rollout.files.port import ReadFile
+from rollout.format import lines
+
+
+class FileSource:
+    """An open plain file. Both ends are read once, however often asked for."""
+
+    __slots__ = ("_covered", "_ends", "_file", "size")
+
+    def __init__(self, file: ReadFile) -> None:
+        self._file = file
+        self._ends: list[tuple[int, bytes]] = []
+        self._covered = lines.Covered()
+        self.size = file.size()
+
+    @property
+    def bytes_read(self) -> int:
+        """How many bytes of the file were read: one that was read twice, at the head and at the end, counts once."""
+        return self._covered.count
+
+    def read_at(self, offset: int, n: int, /) -> bytes:
+        n = min(n, self.size - offset)
+        for begin, kept in self._ends:
+            if begin <= offset and offset + n <= begin + len(kept):
+                return kept[offset - begin : offset - begin + n]
+        found = self._file.read_at(offset, n)
+        self._covered.add(offset, offset + len(found))
+        found = found.ljust(n, b"\0")  # who mends a torn end meanwhile cuts it, as if nothing had been there,
+        for begin, kept in self._ends:  # and writes there anew: what was seen first counts
+            start, stop = max(begin - offset, 0), min(begin + len(kept) - offset, n)
+            if start < stop:
+                found = found[:start] + kept[offset + start - begin : offset + stop - begin] + found[stop:]
+        if offset == 0 or offset + n == self.size:
+            self._ends.append((offset, found))
+        return found

@@ -1,0 +1,141 @@
+"""The file-system port: everything that this library asks of a disk.
+
+`rollout.files.disk.RealFileSystem` asks the operating system, `rollout.testing.disk.SimulatedDisk` answers from
+memory. Reading raises `SourceError` and its kin. Writing lets `OSError` through, because only the writer knows what
+an error means for the bytes before it; kinds of files that can never be right are refused with `NotARollout`.
+
+What goes past it: SQLite and its file (`home.index.database`), the temporary file that a sealed one is unpacked into
+(`sealed`), where the file of keys lies (`cipher`), and whether a reference is a path of this machine
+(`origin.locate`, `adapters.agent_tools`).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+from typing import Literal, NamedTuple, Protocol
+
+from rollout.files.lock_note import Holder
+
+AnyPath = str | os.PathLike[str]
+
+
+class ShortWrite(OSError):
+    """The system took only the first `written` of `wanted` bytes."""
+
+    def __init__(self, written: int, wanted: int) -> None:
+        super().__init__(errno.EIO, f"only {written} of {wanted} bytes were written")
+        self.written, self.wanted = written, wanted
+
+
+class Listed(NamedTuple):
+    """A name in a directory, and what it stands for; of a symbolic link, that it is one."""
+
+    name: str
+    kind: Literal["file", "directory", "link", "other"]
+
+
+class Status(NamedTuple):
+    """What the system says of a file without opening it. `identity` is that of `ReadFile`.
+
+    `mode` is the kind and the permissions as POSIX has them, `owner` the number of a user.
+    """
+
+    size: int
+    mtime_ns: int
+    identity: tuple[int, int]
+    mode: int = stat.S_IFREG | 0o600
+    owner: int = 0
+
+
+class ReadFile(Protocol):
+    """An open file. Safe to use from several threads."""
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Device and inode: equal for two files that share their bytes."""
+
+    def size(self) -> int:
+        """Bytes in the file now."""
+
+    def data_start(self) -> int:
+        """Where a hole at the beginning ends; 0 if there is none."""
+
+    def read_at(self, offset: int, n: int) -> bytes:
+        """`n` bytes from `offset`; fewer only where the file ends. SourceError if the disk fails."""
+
+    def close(self) -> None:
+        """Closes the file; once is enough, twice is fine."""
+
+
+class AppendFile(ReadFile, Protocol):
+    """A file open for appending (and for reading). Raises OSError."""
+
+    def append(self, data: bytes) -> int:
+        """Writes `data` at the end in one system call; the offset behind it. ShortWrite if not all of it went."""
+
+    def sync(self) -> None:
+        """Returns when the bytes and the size of the file are on the disk, its name perhaps not."""
+
+    def truncate(self, size: int) -> None:
+        """Cuts the file to `size` bytes."""
+
+    def set_mtime(self, ns: int) -> None:
+        """Says when the file was last written: for one that takes the place of another."""
+
+    def lock(self, holder: Holder, at: AnyPath | None = None) -> None:
+        """Takes the one writer's lock and leaves a note of the holder beside the file.
+
+        Locked, naming the present holder, if it is taken or if the path now names another file.
+        Released by `close` and by the end of the process. `at` is the path of a file that was given another one since
+        it was opened, and is held: it keeps the lock.
+        """
+
+    def hold(self, timeout_s: float) -> None:
+        """Takes the same lock for a moment, without a note, and waits for it. Locked as for `lock`."""
+
+    @property
+    def release(self) -> Callable[[], object]:
+        """Gives back what `hold` took; nothing happens if it took nothing. After `close` it may raise ValueError."""
+
+    def whereabouts(self) -> str | None:
+        """A path that names the file now; None if it has no name any more, or the system does not tell."""
+
+
+class FileSystem(Protocol):
+    """What this library does to files. Methods that change something raise OSError."""
+
+    def open_read(self, path: AnyPath) -> ReadFile:
+        """NotFound, NotARollout (a directory, a FIFO, a device: never blocks) or SourceError."""
+
+    def open_append(self, path: AnyPath, *, create: bool = False, mode: int = 0o600) -> AppendFile:
+        """`create`: the file must not be there yet, else it must. FileExistsError, FileNotFoundError, NotARollout."""
+
+    def write_new(self, path: AnyPath, data: bytes) -> None:
+        """A new file (0600) with `data`, synced; its directory is not. FileExistsError."""
+
+    def mkdir(self, path: AnyPath) -> None:
+        """One new directory, 0700. FileExistsError."""
+
+    def sync_dir(self, path: AnyPath) -> None:
+        """Returns when the names in the directory are on the disk."""
+
+    def rename(self, source: AnyPath, target: AnyPath) -> None:
+        """Atomic; replaces `target`."""
+
+    def link(self, source: AnyPath, target: AnyPath) -> None:
+        """A second name. FileExistsError."""
+
+    def unlink(self, path: AnyPath) -> None:
+        """Removes a name."""
+
+    def names(self, path: AnyPath) -> list[str]:
+        """The names in a directory, sorted. FileNotFoundError, NotADirectoryError."""
+
+    def listed(self, path: AnyPath) -> list[Listed]:
+        """The same with their kinds; no file is looked at where the directory tells."""
+
+    def status(self, path: AnyPath) -> Status:
+        """Of what a path leads to, links followed. FileNotFoundError, NotADirectoryError."""

@@ -1,0 +1,156 @@
+"""Points of a log: how far it had come when something was the newest there was.
+
+A point is the end of a line of one file of a lineage. What lies behind it does not exist for who reads up to there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+from rollout.dialects import codex as r
+from rollout.errors import NotFound, UsageError
+from rollout.files.encrypted.reader import plain_source
+from rollout.files.log_end import ABORTED, COMPLETED, STARTED, event_kind, ordinal_of, records_in, turn_id_of
+from rollout.fold.engine import Segment
+from rollout.format import lines
+from rollout.limits import DEFAULT, KIB, Limits
+
+_AROUND_BYTES = 64 * KIB
+"""How far from a wrong offset a right one is looked for."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Extent:
+    """The first `offset` bytes of segment number `segment` (0 is the newest), and what that goes on from.
+
+    `ends_line`: the last of them is a line end.
+    """
+
+    segment: int
+    offset: int
+    ends_line: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a segment, and the records in it; `end` is behind its line end, if it has one."""
+
+    segment: int
+    offset: int
+    end: int
+    ends: bool
+    records: list[tuple[bytes, r.Envelope]]
+
+    @property
+    def extent(self) -> Extent:
+        """Up to its end."""
+        return Extent(self.segment, self.end, self.ends)
+
+
+def extent_at_offset(segments: Sequence[Segment], offset: int, segment: int = 0) -> Extent:
+    """Up to byte `offset` of a file, which is to be the end of a line. UsageError."""
+    file = segments[segment]
+    if 0 < offset <= file.end and plain_source(file.source).read_at(offset - 1, 1) == b"\n":
+        return Extent(segment, offset)
+    near = " or ".join(map(str, _line_ends_around(file, offset)))
+    remedy = f"give the offset behind a line end{near and f': {near}'}"
+    raise UsageError("no line ends there", path=file.path, offset=offset, remedy=remedy)
+
+
+def _line_ends_around(file: Segment, offset: int) -> list[int]:
+    at = min(max(offset, 0), file.end)
+    begin, source = max(at - _AROUND_BYTES, 0), plain_source(file.source)
+    above, below = source.read_at(begin, at - begin), source.read_at(at, min(_AROUND_BYTES, file.end - at))
+    found = [begin + above.rfind(b"\n") + 1] if b"\n" in above else []
+    return [*found, at + below.find(b"\n") + 1] if b"\n" in below else found
+
+
+def extent_at_line(segments: Sequence[Segment], number: int) -> Extent:
+    """Up to the end of line `number` (from 1) of the newest file. NotFound."""
+    file, source = segments[0], plain_source(segments[0].source)
+    at = count = 0
+    while at < file.end and number > 0 and (chunk := source.read_at(at, min(DEFAULT.chunk_bytes, file.end - at))):
+        found = chunk.count(b"\n")
+        if count + found >= number:
+            place = -1
+            for _ in range(number - count):
+                place = chunk.index(b"\n", place + 1)
+            return Extent(0, at + place + 1)
+        count += found
+        at += len(chunk)
+    has_tail = file.end > 0 and source.read_at(file.end - 1, 1) != b"\n"
+    if has_tail and number == count + 1:
+        return Extent(0, file.end, ends_line=False)
+    remedy = f"give a number from 1 to {count + has_tail}" if number > 0 else "give a number from 1 on"
+    raise NotFound(f"there is no line {number}", path=file.path, remedy=remedy)
+
+
+def extent_at_ordinal(segments: Sequence[Segment], ordinal: int, limits: Limits = DEFAULT) -> Extent:
+    """Up to the end of the line with that ordinal, in whichever file it lies. NotFound."""
+    for i in range(len(segments)):
+        for line in lines_of(segments, i, 0, limits):
+            if any(ordinal_of(data) == ordinal for data, _ in line.records):
+                return line.extent
+    remedy = "give a turn id, a line or a byte offset" if ordinal >= 0 else "give an ordinal from 0 on"
+    raise NotFound(f"no line has ordinal {ordinal}", path=segments[0].path, remedy=remedy)
+
+
+def extent_of_turn(
+    segments: Sequence[Segment],
+    start: tuple[int, int],
+    stop: tuple[int, int] | None,
+    limits: Limits = DEFAULT,
+) -> Extent:
+    """Up to the end of the turn that begins at `start` (segment, offset); the next one begins at `stop`.
+
+    As the turn stood when it ended. One without an end reaches to the next one, but not over a rollback.
+    """
+    behind, is_explicit, turn_id = None, False, None
+    for line in _lines_from(segments, *start, limits):
+        if stop is not None and line.segment == stop[0] and line.offset >= stop[1]:
+            break
+        for data, envelope in line.records:
+            kind = event_kind(envelope)
+            if behind is None and kind in STARTED:
+                is_explicit, turn_id = True, turn_id_of(data)
+            elif kind == "thread_rolled_back" and behind is not None:
+                return behind
+            elif (kind in COMPLETED and is_explicit) or (kind == ABORTED and _fits(turn_id, turn_id_of(data))):
+                return line.extent
+        if any(envelope.type != "session_meta" for _, envelope in line.records):
+            behind = line.extent
+    if behind is None:
+        raise NotFound("the turn is no longer there", path=segments[start[0]].path, offset=start[1])
+    return behind
+
+
+def _fits(own: str | None, other: str | None) -> bool:
+    return own is None or other is None or own == other
+
+
+def _lines_from(segments: Sequence[Segment], segment: int, offset: int, limits: Limits) -> Iterator[Line]:
+    for i in range(segment, -1, -1):
+        yield from lines_of(segments, i, offset if i == segment else 0, limits)
+
+
+def lines_of(segments: Sequence[Segment], segment: int, start: int, limits: Limits = DEFAULT) -> Iterator[Line]:
+    """The lines of one segment from byte `start` on, oldest first; those that are too long are left out."""
+    for block in lines.forward(segments[segment].source, start, segments[segment].end, limits):
+        if isinstance(block, lines.Batch):
+            offset = block.offset
+            for i, data in enumerate(block.lines):
+                ends = i < len(block.lines) - 1
+                end = offset + len(data) + ends
+                yield Line(segment, offset, end, ends, records_in(data, limits.depth))
+                offset = end
+
+
+def line_number(segments: Sequence[Segment], extent: Extent) -> int:
+    """Which line of its file (from 1) an extent ends with; 0 for none. Reads the file up to there."""
+    source, count = plain_source(segments[extent.segment].source), 0
+    step = DEFAULT.chunk_bytes
+    for at in range(0, extent.offset, step):
+        chunk = source.read_at(at, min(step, extent.offset - at))
+        count += chunk.count(b"\n")
+    return count + (extent.offset > 0 and source.read_at(extent.offset - 1, 1) != b"\n")

@@ -1,0 +1,1 @@
+"""Sealed rollouts, packed with zstd: reading and making them."""

@@ -1,0 +1,390 @@
+"""Sealed rollouts: `.jsonl.zst`, read from either end. `sealing` writes them.
+
+A sealed file is one or more Zstandard frames (RFC 8878). Where the frames tell their content size, only the frames that
+are needed are unpacked, and at most three of them held. The frames are found by the seek table at the end (the
+seekable format of the Zstandard project: a skippable frame) or, without one, by walking over the block headers, which
+reads a few bytes for each 128 KiB of text. A frame that does not tell its size, or is larger than `limits.frame_bytes`,
+goes through a temporary file.
+
+A frame that is damaged inside, with its text size known, reads as so many NUL bytes (which are never part of a record),
+so that the frames around it are read; of a frame that is cut off, the text before the cut is read. Where the walk meets
+bytes that are no frame, it goes on at the next place from which it can. All of that is reported.
+Memory is bounded by `limits.frame_bytes`, the temporary file by `limits.expansion`.
+"""
+
+from __future__ import annotations
+
+import bisect
+import contextlib
+import itertools
+import struct
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, NamedTuple, Protocol, cast
+
+import zstandard
+
+from rollout.errors import SourceError, TooLarge
+from rollout.format import lines
+from rollout.limits import DEFAULT, KIB, MIB, USUAL_EXPANSION, Limits
+
+MAGIC = b"\x28\xb5\x2f\xfd"
+_SKIPPABLE = range(0x184D2A50, 0x184D2A60)
+SEEK_TABLE_MAGIC = 0x184D2A5E
+SEEK_FOOTER = struct.Struct("<IBI")
+SEEK_FOOTER_MAGIC = 0x8F92EAB1
+_HEADER_BYTES = 18
+_STEP_BYTES = MIB
+_TRIES = 1000
+"""So many places are tried, behind bytes that are no frame, for the next one to begin at."""
+
+
+class RandomAccess(Protocol):
+    """An open file or bytes in memory."""
+
+    def size(self) -> int: ...
+    def read_at(self, offset: int, n: int, /) -> bytes: ...
+
+
+class Frame(NamedTuple):
+    """One frame: where its packed bytes lie and which text it holds (`text_size` None: not told)."""
+
+    offset: int
+    size: int
+    text_size: int | None
+
+
+_Place = tuple[int, int, int | None]
+"""What a `Frame` is made of: a large file has thousands, of which a few are looked at."""
+
+
+class BadFrame(Exception):
+    """Packed bytes that are no whole frame; `offset` in the packed file."""
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(reason)
+        self.offset, self.reason = offset, reason
+
+
+class _Packed:
+    """The packed bytes of one frame as a readable stream."""
+
+    def __init__(self, read_at: Callable[[int, int], bytes], frame: Frame) -> None:
+        self._read_at, self._at, self._end = read_at, frame.offset, frame.offset + frame.size
+
+    def read(self, n: int = -1) -> bytes:
+        left = self._end - self._at
+        found = self._read_at(self._at, left if n < 0 else min(n, left))
+        self._at += len(found)
+        return found
+
+
+def twin(path: Path) -> Path | None:
+    """The other name that the rollout at `path` may have: sealed for a plain one, plain for a sealed one."""
+    if path.name.endswith(".jsonl.zst"):
+        return path.with_suffix("")
+    return path.with_name(f"{path.name}.zst") if path.name.endswith(".jsonl") else None
+
+
+def is_sealed(head: bytes) -> bool:
+    """Whether a file that begins with these 4 bytes is a sealed one."""
+    return head[:4] == MAGIC or (len(head) >= 4 and int.from_bytes(head[:4], "little") in _SKIPPABLE)
+
+
+class Frames:
+    """The frames of a sealed file, found and unpacked one by one. `bytes_read` counts packed bytes, each once."""
+
+    def __init__(self, file: RandomAccess, limits: Limits = DEFAULT) -> None:
+        self._file, self._limits = file, limits
+        self._unpacker = zstandard.ZstdDecompressor()
+        self._tries = _TRIES
+        self.size = file.size()
+        self._covered = lines.Covered()
+
+    @property
+    def bytes_read(self) -> int:
+        return self._covered.count
+
+    def read(self, offset: int, n: int) -> bytes:
+        """Packed bytes."""
+        found = self._file.read_at(offset, n)
+        self._covered.add(offset, offset + len(found))
+        return found
+
+    def at(self, offset: int) -> Frame:
+        """The frame that begins there; a skippable one has no text. BadFrame."""
+        head = self.read(offset, min(_HEADER_BYTES, self.size - offset))
+        if len(head) >= 8 and int.from_bytes(head[:4], "little") in _SKIPPABLE:
+            size = 8 + int.from_bytes(head[4:8], "little")
+            if offset + size > self.size:
+                raise BadFrame(offset, "a skippable frame is cut off")
+            return Frame(offset, size, 0)
+        try:
+            parameters = zstandard.get_frame_parameters(head)
+            at = offset + zstandard.frame_header_size(head)
+            text_size = zstandard.frame_content_size(head)
+        except zstandard.ZstdError:
+            raise BadFrame(offset, "these bytes are no Zstandard frame") from None
+        last = False
+        while not last:
+            block = self.read(at, 3)
+            if len(block) < 3:
+                raise BadFrame(offset, "a sealed frame is cut off")
+            value = int.from_bytes(block, "little")
+            last, kind, size = bool(value & 1), value >> 1 & 3, value >> 3
+            if kind == 3:
+                raise BadFrame(offset, "a sealed frame is damaged: a block of a reserved type")
+            at += 3 + (1 if kind == 1 else size)
+        at += 4 if parameters.has_checksum else 0
+        if at > self.size:
+            raise BadFrame(offset, "a sealed frame is cut off")
+        return Frame(offset, at - offset, None if text_size < 0 else text_size)
+
+    def next_behind(self, offset: int) -> int:
+        """Where the next frame begins behind bytes that are none: one that can be walked to the end or to another."""
+        while self._tries and (offset := self._find_magic(offset + 1)) < self.size:
+            self._tries -= 1
+            try:
+                end = offset + self.at(offset).size
+            except BadFrame:
+                continue
+            if end == self.size or is_sealed(self.read(end, 4)):
+                return offset
+        return self.size
+
+    def _find_magic(self, offset: int) -> int:
+        while offset < self.size:
+            block = self.read(offset, _STEP_BYTES)
+            if (found := block.find(MAGIC)) >= 0:
+                return offset + found
+            offset += max(len(block) - len(MAGIC) + 1, 1)
+        return self.size
+
+    def in_seek_table(self) -> list[_Place] | None:
+        """Where the frames with text are by the seek table; None if there is none, or it does not add up."""
+        end = self.size
+        if end < SEEK_FOOTER.size + 8:
+            return None
+        count, flags, magic = SEEK_FOOTER.unpack(self.read(end - SEEK_FOOTER.size, SEEK_FOOTER.size))
+        width = 12 if flags & 0x80 else 8
+        size = 8 + count * width + SEEK_FOOTER.size
+        if magic != SEEK_FOOTER_MAGIC or size > end:
+            return None
+        table = self.read(end - size, size - SEEK_FOOTER.size)
+        if struct.unpack_from("<II", table) != (SEEK_TABLE_MAGIC, size - 8):
+            return None
+        numbers = struct.unpack(f"<{(size - 8 - SEEK_FOOTER.size) // 4}I", table[8:])
+        packed, texts = numbers[:: width // 4], numbers[1 :: width // 4]
+        offsets = [*itertools.accumulate(packed, initial=0)]
+        if offsets.pop() != end - size:
+            return None
+        return [place for place in zip(offsets, packed, texts, strict=True) if place[2]]
+
+    def stream(self, frame: Frame) -> Iterator[bytes]:
+        """The text of one frame in steps. BadFrame where it cannot go on."""
+        most = frame.size * self._limits.expansion + _STEP_BYTES
+        if frame.text_size is not None:
+            most = frame.text_size if frame.text_size <= self._limits.frame_bytes else min(most, frame.text_size)
+        done = 0
+        unpacker = self._unpacker.stream_reader(cast(IO[bytes], _Packed(self.read, frame)))
+        try:
+            while text := unpacker.read(_STEP_BYTES):
+                done += len(text)
+                if done > most:
+                    raise BadFrame(frame.offset, "a sealed frame unpacks to more than it may")
+                yield text
+        except zstandard.ZstdError as error:
+            raise BadFrame(frame.offset, f"a sealed frame is damaged: {error}") from None
+        if frame.text_size is not None and done != frame.text_size:  # the reader ends silently in an unended frame
+            raise BadFrame(frame.offset, "a sealed frame does not hold what its header says")
+
+    def unpack(self, frame: Frame) -> bytes:
+        """The text of a frame whose size is known and bounded, at once. BadFrame."""
+        if frame.size <= 2 * (frame.text_size or 0) + KIB:
+            packed = self.read(frame.offset, frame.size)
+            try:
+                if zstandard.frame_content_size(packed) == frame.text_size:
+                    return self._unpacker.decompress(packed, allow_extra_data=False)
+            except zstandard.ZstdError as error:
+                raise BadFrame(frame.offset, f"a sealed frame is damaged: {error}") from None
+        return b"".join(self.stream(frame))
+
+    def texts(self) -> Iterator[bytes]:
+        """All text in steps, by the frames as they stand and not by a seek table. BadFrame at the first damage."""
+        offset = 0
+        while offset < self.size:
+            frame = self.at(offset)
+            if frame.text_size != 0:
+                yield from self.stream(frame)
+            offset += frame.size
+
+
+class SealedSource:
+    """The text of a sealed file as a source. `bytes_read` counts packed bytes; `damage` says what could not be read.
+
+    SourceError if a temporary file is needed and there is no room for it; TooLarge.
+    """
+
+    def __init__(self, file: RandomAccess, limits: Limits = DEFAULT, path: str | None = None) -> None:
+        self._packed, self._limits, self._path = Frames(file, limits), limits, path
+        self.damage: list[tuple[int, str]] = []
+        """Offset in the packed file and reason of each frame that could not be read whole."""
+        self._noted: set[int] = set()
+        self._spool: IO[bytes] | None = None
+        self._cached: dict[int, bytes] = {}  # two neighbours, for reads over their edge, and the first: it has the meta
+        self._frames = self._find_frames()
+        self._begins: list[int] = []  # where in the text each of them begins
+        self._lay_out()
+
+    @property
+    def size(self) -> int:
+        return self._text_size
+
+    @property
+    def bytes_read(self) -> int:
+        return self._packed.bytes_read
+
+    @property
+    def usual_text_bytes(self) -> int:
+        """How much text of ordinary lines a file of this size holds at most."""
+        return min(self._packed.size * USUAL_EXPANSION, self._text_size)
+
+    def read_at(self, offset: int, n: int, /) -> bytes:
+        if self._spool is not None:
+            self._spool.seek(offset)
+            return self._spool.read(n)
+        end = min(offset + n, self._text_size)
+        parts = []
+        while offset < end:
+            i = bisect.bisect_right(self._begins, offset) - 1
+            text = self._text(i)
+            part = text[offset - self._begins[i] : end - self._begins[i]]
+            if not part:
+                break
+            parts.append(part)
+            offset += len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def close(self) -> None:
+        """Lets go of the temporary file, if there is one. The packed file stays open: it is its owner's."""
+        if self._spool is not None:
+            self._spool.close()
+
+    def _lay_out(self) -> None:
+        most = self._limits.most_text_bytes(self._packed.size)
+        if most is not None and sum(size or 0 for _, _, size in self._frames) > most:
+            raise self._too_large()
+        sizes = [size for _, _, size in self._frames if size is not None and size <= self._limits.frame_bytes]
+        if len(sizes) < len(self._frames):
+            self._text_size = self._unpack_all()
+            return
+        self._begins = [*itertools.accumulate(sizes, initial=0)]
+        self._text_size = self._begins.pop()
+
+    def _text(self, i: int) -> bytes:
+        if i not in self._cached:
+            if i:
+                self._cached = {near: text for near, text in self._cached.items() if near == 0 or abs(near - i) == 1}
+            self._cached[i] = self._unpack(Frame(*self._frames[i]))
+        return self._cached[i]
+
+    def _unpack(self, frame: Frame) -> bytes:
+        size = frame.text_size or 0
+        try:
+            text = self._packed.unpack(frame)
+        except BadFrame as bad:
+            self._note(bad)
+            text = b""
+        if len(text) != size:
+            self._note(BadFrame(frame.offset, "a sealed frame does not hold what its header says"))
+            text = bytes(size)
+        return text
+
+    def _unpack_all(self) -> int:
+        """All text into a temporary file, as far as it can be unpacked; returns its size.
+
+        A NUL byte parts what could be read of a damaged frame from the next one.
+        """
+        try:
+            self._spool = spool = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close` or with this object
+            most = self._packed.size * self._limits.expansion + _STEP_BYTES
+            count = _Spooled(self._limits, self._packed.size)
+            for frame in itertools.starmap(Frame, self._frames):
+                try:
+                    for text in self._packed.stream(frame):
+                        if not count.takes(text):
+                            raise self._too_large()
+                        if spool.tell() + len(text) > most:
+                            self._note(BadFrame(frame.offset, "a sealed file unpacks to more than it may"))
+                            return spool.seek(0, 2)
+                        spool.write(text)
+                except BadFrame as bad:
+                    self._note(bad)
+                    spool.write(b"" if frame == self._frames[-1] else b"\0")
+            return spool.seek(0, 2)
+        except TooLarge:
+            self.close()
+            raise
+        except OSError as error:
+            with contextlib.suppress(OSError):  # it cannot be emptied into the file either
+                if self._spool is not None:
+                    self._spool.close()
+            why = f"cannot be unpacked into a temporary file: {error.strerror}"
+            remedy = "set TMPDIR to a folder on a disk with room, or unpack it there (zstd -d)"
+            raise SourceError(why, path=self._path, remedy=remedy) from error
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge("holds too much text for its size", path=self._path)
+
+    def _note(self, bad: BadFrame) -> None:
+        if bad.offset not in self._noted:
+            self._noted.add(bad.offset)
+            self.damage.append((bad.offset, bad.reason))
+
+    def _find_frames(self) -> list[_Place]:
+        table = self._packed.in_seek_table()
+        if table is not None:
+            return table
+        frames: list[_Place] = []
+        offset, end = 0, self._packed.size
+        while offset < end:
+            try:
+                frame = self._packed.at(offset)
+                if frame.text_size != 0:
+                    frames.append(frame)
+                offset += frame.size
+            except BadFrame as bad:
+                self._note(bad)
+                behind = self._packed.next_behind(offset)
+                if behind < end or self._packed.read(offset, 4) == MAGIC:  # what it gives before it breaks off is read
+                    frames.append(Frame(offset, behind - offset, None))
+                offset = behind
+        return frames
+
+
+class _Spooled:
+    """Counts what is unpacked into a temporary file, as far as there is a limit."""
+
+    def __init__(self, limits: Limits, packed_bytes: int) -> None:
+        self._text_bytes = limits.most_text_bytes(packed_bytes)
+        self._lines = limits.most_lines(packed_bytes * USUAL_EXPANSION)
+
+    def takes(self, text: bytes) -> bool:
+        """Whether so much more may come."""
+        if self._text_bytes is not None:
+            self._text_bytes -= len(text)
+        if self._lines is not None:
+            self._lines -= text.count(b"\n")
+        return (self._text_bytes or 0) >= 0 and (self._lines or 0) >= 0
+
+
+def first_text(file: RandomAccess, limits: Limits = DEFAULT) -> bytes:
+    """How the text of a sealed file begins, up to `limits.head_bytes`; less if its first frame is damaged or short."""
+    frames, found = Frames(file, limits), b""
+    with contextlib.suppress(BadFrame):
+        for text in frames.texts():
+            found += text
+            if len(found) >= limits.head_bytes:
+                break
+    return found[: limits.head_bytes]

@@ -1,0 +1,192 @@
+"""Files that are made beside another one under a hidden name until they are whole: their names, how they are made.
+
+A file that is whole or not there is written under the hidden name, synced, and only then given its own one. So is one
+that takes the place of another. Whoever makes one holds its lock meanwhile. One that nobody holds is what a crash has
+left: it goes with the next one that is made under the same name, or when the home is next tidied (see `keeping`), and
+`doctor` names it. No hidden name is that of a rollout: nobody lists, reads or opens it as one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from rollout.errors import Conflict, Locked, WriteError
+from rollout.files.port import AnyPath, AppendFile, FileSystem, Status
+
+T = TypeVar("T")
+HALF_MADE = ".new"
+ASIDE = ".deleted"
+REKEYED = ".rekeyed"
+MENDED, DAMAGED, BACKUP = ".mended", ".damaged", ".backup"
+ENDINGS = {
+    HALF_MADE: "making, copying, sealing, unsealing or detaching it",
+    ASIDE: "deleting it",
+    REKEYED: "encrypting or decrypting it",
+    MENDED: "repairing it",
+    DAMAGED: "repairing it",
+    BACKUP: "repairing it",
+}
+"""How hidden names end, `.<name><ending>`, and what leaves them behind if it is cut short."""
+_OWN = re.compile(r"\.(.+)\.[0-9a-f]{16}\.new")
+_TRIES = 5
+_TIDIED_WITHIN_S = 1.0
+"""So long somebody may hold what a crash has left, to remove it."""
+
+
+def hidden(path: AnyPath, ending: str) -> Path:
+    """The hidden name beside a file, for one of the `ENDINGS`."""
+    folder, name = os.path.split(os.fspath(path))
+    return Path(folder, f".{name}{ending}")
+
+
+def parse_hidden(name: str) -> tuple[str, str] | None:
+    """The name of the file that a hidden name belongs to, and its ending; None for a name of another kind."""
+    inner, dot, ending = name[1:].rpartition(".")
+    return (inner, dot + ending) if name.startswith(".") and inner and dot + ending in ENDINGS else None
+
+
+def parse_own(name: str) -> str | None:
+    """The name of the file that a hidden name of `replace_file` belongs to; None for a name of another kind."""
+    found = _OWN.fullmatch(name)
+    return None if found is None else found[1]
+
+
+@contextlib.contextmanager
+def new_file(fs: FileSystem, path: AnyPath) -> Iterator[tuple[AppendFile, Path]]:
+    """A new empty file (0600) that is to become the one at `path`, and its hidden name for now.
+
+    It is held, without a note, until it is closed. After an exception in the block it is gone, else it is the caller's
+    to name and to close. Locked (somebody else is making one), OSError.
+    """
+    name = hidden(path, HALF_MADE)
+    file = _made(fs, name)
+    try:
+        yield file, name
+    except BaseException:
+        with contextlib.suppress(OSError):
+            fs.unlink(name)
+        file.close()
+        raise
+
+
+def _made(fs: FileSystem, name: Path) -> AppendFile:
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            file = fs.open_append(name, create=True)
+        except FileExistsError:
+            _remove_left(fs, name)
+            continue
+        try:
+            file.hold(0)
+        except BaseException as error:
+            file.close()
+            if isinstance(error, Locked) and tries_left:
+                continue  # taken for one that a crash has left, before it was held
+            raise
+        return file
+    raise Locked("is being made by others again and again", path=name, remedy="try again")
+
+
+def _remove_left(fs: FileSystem, name: Path) -> None:
+    """Removes what a crash has left. Locked if it is none: somebody is at work on it."""
+    with contextlib.suppress(FileNotFoundError), contextlib.closing(fs.open_append(name)) as file:
+        try:
+            file.hold(_TIDIED_WITHIN_S)
+        except Locked:
+            if fs.status(name).identity == file.identity:
+                raise
+            return  # removed by somebody else, and made anew
+        fs.unlink(name)
+
+
+def publish(fs: FileSystem, name: AnyPath, path: AnyPath) -> None:
+    """Gives a new file, which is held under its hidden `name`, that of `path`. FileExistsError, OSError.
+
+    It is renamed, not linked: the system goes on to tell where an open file lies by the name that it was opened by. Who
+    makes another one for `path` at the same time waits for the hidden name, and finds this one then.
+    """
+    if status_of(fs, path) is not None:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(path))
+    fs.rename(name, path)
+
+
+def replace_file(fs: FileSystem, path: AnyPath, data: bytes, *, expected: Status | None) -> None:
+    """Makes `data` all that the file at `path` holds; it is made (0600) if it is not there, and is on the disk then.
+
+    To be called under a lock by which its writers wait for each other. A crash leaves the old file or the new one, and
+    perhaps one under a hidden name that nobody can guess, which the next call removes. `expected` is the status of the
+    old file when it was read, None if there was none. Conflict: it is another one by now; WriteError: another user's,
+    or the new file is there and may not be on the disk. OSError.
+    """
+    folder, last = os.path.split(os.fspath(path))
+    for left in own_names(fs, path):
+        with contextlib.suppress(FileNotFoundError):
+            fs.unlink(os.path.join(folder, left))
+    name = os.path.join(folder, f".{last}.{os.urandom(8).hex()}.new")
+    try:
+        fs.write_new(name, data)
+        now = status_of(fs, path)
+        if now != expected:
+            remedy = "some other program writes it; try again"
+            raise Conflict("has changed while a new one was made", path=path, remedy=remedy)
+        if now is not None and now.owner != fs.status(name).owner:
+            remedy = "do it as that user: the new file would not be theirs"
+            raise WriteError("belongs to another user", path=path, remedy=remedy)
+        fs.rename(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            fs.unlink(name)
+        raise
+    try:
+        fs.sync_dir(folder)
+    except OSError as error:
+        what = f"is the new file, but its directory could not be put on the disk: {error.strerror}"
+        raise WriteError(what, path=path, remedy="a crash may bring the old file back") from error
+
+
+def own_names(fs: FileSystem, path: AnyPath) -> list[str]:
+    """What calls of `replace_file` that were cut short have left beside the file at `path`, or are at work on."""
+    folder, last = os.path.split(os.fspath(path))
+    return [name for name in fs.names(folder) if parse_own(name) == last]
+
+
+def status_of(fs: FileSystem, path: AnyPath) -> Status | None:
+    """The status of a file; None if there is none."""
+    try:
+        return fs.status(path)
+    except FileNotFoundError:
+        return None
+
+
+def while_held(fs: FileSystem, path: AnyPath, wait_s: float, work: Callable[[AppendFile], T]) -> T:
+    """What `work` makes of the file at `path`, made if it is not there, under its lock; that is waited for so long.
+
+    However the work ends, the lock is given back. Locked, OSError.
+    """
+    deadline = time.monotonic() + wait_s
+    for tries_left in reversed(range(_TRIES)):
+        try:
+            file = fs.open_append(path)
+        except FileNotFoundError:
+            try:
+                file = fs.open_append(path, create=True)
+            except FileExistsError:
+                continue  # another process was as fast
+        try:
+            try:
+                file.hold(max(0.0, deadline - time.monotonic()))
+            except Locked:
+                if tries_left and time.monotonic() < deadline:
+                    continue  # replaced while it was being opened
+                raise
+            return work(file)
+        finally:
+            file.close()
+    raise Locked("is being replaced again and again", path=path, remedy="try again")

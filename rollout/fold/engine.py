@@ -1,0 +1,321 @@
+"""Pull records newest first, stop when the answer is complete.
+
+The unit of reading is the stretch (see `turns`). A stretch that is gathered is folded forward, then settled (see
+`settle`); it waits for that while it is not known whether an undone item of it belongs to the prefix. Reading stops at
+the beginning of a stretch once nothing older can change the history, the previous model or the reference context.
+
+Once only the history is still asked for and no rollback reaches further back, lines are skimmed instead of gathered:
+no stretch is needed to know that an item stands.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from rollout.dialects import codex as r
+from rollout.errors import TooLarge
+from rollout.fold.checkpoint import Memory
+from rollout.fold.collector import Gatherer
+from rollout.fold.events import Kind, Mark, Span, fold_turns
+from rollout.fold.fast_path import sift, skim
+from rollout.fold.history import Entry, History
+from rollout.fold.projection import Reference, Settlement
+from rollout.fold.rollback import Claims, Standing
+from rollout.format import envelope as codec
+from rollout.format import lines
+from rollout.limits import DEFAULT, Limits
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Segment:
+    """The first `end` bytes of one file of a lineage; `thread` is the file's own thread id ("" if it has none)."""
+
+    source: lines.Source
+    end: int
+    thread: str = ""
+    path: str | None = None
+
+
+class Floor(NamedTuple):
+    """Where a turn begins before which no marker takes back a turn any more, and nothing undone is undecided.
+
+    The contextual messages right above may still be taken back: no turn and no message of people's goes with them.
+    """
+
+    segment: int
+    offset: int
+
+
+class Observer(Protocol):
+    """Sees each settled stretch, newest first: its marks oldest first, its turns oldest first."""
+
+    def see(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None: ...
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Answer:
+    """What a log says: the parts of a state that need reading."""
+
+    history: History
+    previous_model: str | None
+    reference: Reference
+    world_state: dict[str, Any] | None
+    token_usage: dict[str, Any] | None
+    damage: tuple[r.Damage, ...]
+    records_decoded: int
+    complete: bool
+    """The whole lineage was read."""
+    line_counts: tuple[int | None, ...]
+    """Line ends in each segment, newest segment first; None where it was not read to its beginning."""
+
+
+class Reconstruction:
+    """Folds a lineage, newest segment first; `run` once. An observer sees all; the answer is then but counts.
+
+    What `memory` tells of is not read again: it stands for the beginning of the first segment and all older ones. It
+    goes with an observer and a gatherer that traces. `watch` is given each batch of lines that is read. `is_floor` is
+    asked at each `Floor`: reading stops there if it says so.
+    """
+
+    def __init__(
+        self,
+        segments: Iterable[Segment],
+        *,
+        limits: Limits = DEFAULT,
+        gatherer: Gatherer | None = None,
+        observer: Observer | None = None,
+        progress: Callable[[int, int], None] | None = None,
+        memory: Memory | None = None,
+        watch: Callable[[lines.Batch], None] | None = None,
+        is_floor: Callable[[Floor], bool] | None = None,
+    ) -> None:
+        self._segments, self._limits, self._progress = segments, limits, progress
+        self._memory, self._watch, self._is_floor = memory, watch, is_floor
+        self.floor: Floor | None = None
+        """Where reading has stopped, if it did at a floor."""
+        self._gather = gatherer or Gatherer(limits=limits)
+        self._observer = observer
+        self._settled = Settlement(self._fetch, wants_history=self._gather.wants_items, depth=limits.depth)
+        self._read: list[Segment] = []
+        self._line_counts: list[int | None] = []
+        self._damage: list[tuple[r.Damage, int, int]] = []  # with segment and newlines
+        self._claims = Claims()
+        self._waiting: list[tuple[list[Mark], list[Span]]] = []
+        self._undecided = False  # whether an undone item of those is of the prefix
+        self._skims = False  # nothing but the history is still asked for, and nothing is claimed back
+
+    def run(self) -> Answer:
+        """Read as far back as the answer needs (to the beginning, if an observer wants to see all)."""
+        complete = True
+        for segment in self._segments:
+            self._gather.segment, self._gather.newlines = len(self._read), 0
+            self._read.append(segment)
+            self._line_counts.append(None)
+            if self._read_segment(segment):
+                complete = False
+                break
+            self._line_counts[-1] = self._gather.newlines
+            if self._memory is not None:
+                complete = not self._recall(self._memory) and not self._memory.is_cut
+                break
+        if complete:
+            self._close_stretch()
+            self._settle(at_beginning=True)
+        return self._answer(complete)
+
+    def places(self) -> list[Entry]:
+        """The history that was read, with GONE for each item that has expired. Behind `run`, the files still open."""
+        return self._settled.places()
+
+    def _read_segment(self, segment: Segment) -> bool:
+        """Take a segment's records; True once the answer is complete."""
+        done, start = 0, 0 if self._memory is None else self._memory.end
+        for block in lines.backward(segment.source, segment.end, self._limits, start):
+            if isinstance(block, lines.Batch):
+                if self._watch is not None:
+                    self._watch(block)
+                if self._take_batch(block):
+                    return True
+                done += block.end - block.offset
+            else:
+                done += block.n
+                if isinstance(block, lines.Oversize):
+                    reason = f"a line of {block.n} bytes is longer than the limit of {self._limits.line_bytes}"
+                    self._gather.newlines += block.ended
+                    self._note_damage("oversize", block.offset, block.n, reason)
+            if self._progress is not None:
+                self._progress(done, segment.end - start)
+        return False
+
+    def _recall(self, memory: Memory) -> bool:
+        """Take what is remembered as if it had been read behind what was; True if that has reached a floor."""
+        gather, is_done = self._gather, False
+        usage = gather.usage or memory.usage_behind(gather.seq)
+        counts = [memory.line_counts[0] + gather.newlines, *memory.line_counts[1:]]
+        for mark in memory.marks_behind(gather.seq, gather.newlines):
+            gather.recall(mark)
+            if mark.kind is Kind.STARTED and self._close_stretch():
+                gather.seq, is_done = mark.seq, True
+                counts = [*counts[: mark.segment], 0]
+                break
+        else:
+            gather.seq += memory.records
+        gather.usage = None if usage is None or usage[0] > gather.seq else usage
+        self._line_counts = [*counts]
+        return is_done
+
+    def _take_batch(self, batch: lines.Batch) -> bool:
+        gather, depth = self._gather, self._limits.depth
+        found, end = batch.lines, batch.end
+        if tail := found[-1]:  # no line end behind it: the tail, or a piece before a gap
+            end -= len(tail)
+            envelope = codec.decode_plain(tail, depth)
+            if envelope is None:
+                is_tail = batch.end == self._read[-1].end
+                begins = self._take_odd(tail, end, is_tail=is_tail, is_line=is_tail and batch.begins)
+            else:
+                begins = gather.take(tail, end, envelope)
+            if begins and self._close_stretch():
+                return True
+        i = len(found) - 2
+        while i >= 0:
+            stop = -1
+            if self._skims and not gather.marks:
+                i, end = skim(gather, found, i, end, self._settled.skimmed(gather.seq, gather.segment))
+                stop = max(i - 1, -1)  # the one line at which skimming stopped
+            i, end, begins = sift(gather, found, i, end, stop=stop)
+            if i > stop and not begins:
+                gather.newlines += 1
+                end -= len(found[i]) + 1
+                begins = self._take_odd(found[i], end, is_tail=False, is_line=i > 0 or batch.begins)
+                i -= 1
+            if begins and self._close_stretch():
+                return True
+        return False
+
+    def _take_odd(self, data: bytes, offset: int, *, is_tail: bool, is_line: bool) -> bool:
+        pieces = self._pieces(data)
+        if not pieces and is_line and self._gather.traces and b"\0" not in data:  # NUL bytes are no line of their own
+            self._gather.note_blank(offset, len(data))
+        begins = False
+        for piece in reversed(pieces):
+            if begins:  # a stretch begins inside this line: what stands before it is of the older one
+                self._close_stretch()
+                begins = False
+            if piece.envelope is not None:
+                begins = self._gather.take(piece.data, offset + piece.offset, piece.envelope)
+            else:
+                found = piece.as_tail() if is_tail and piece is pieces[-1] else piece
+                self._note_damage(found.kind, offset + found.offset, len(found.data), found.reason)
+        return begins
+
+    def _pieces(self, data: bytes) -> list[codec.Piece]:
+        """What an odd line holds. TooLarge."""
+        if not data:
+            return []
+        spare, pieces = self._limits.spare_odd_lines, codec.split(data, self._limits.depth)
+        if spare is None:
+            return list(pieces)
+        most = spare + self._gather.seq
+        found = list(itertools.islice(pieces, most + 1))
+        if len(found) > most:
+            raise TooLarge("holds too many pieces in one line")
+        return found
+
+    def _note_damage(self, kind: str, offset: int, size: int, reason: str) -> None:
+        segment = self._gather.segment
+        damage = r.Damage(None, offset, reason, kind, self._read[segment].path)
+        self._damage.append((damage, segment, self._gather.newlines))
+        if self._gather.traces:
+            self._gather.note_damage(offset, size, reason)
+
+    def _close_stretch(self) -> bool:
+        """Fold what was gathered; True if the answer is complete."""
+        gather, settled = self._gather, self._settled
+        marks = gather.take_stretch()
+        spans = fold_turns(marks)
+        standing = Standing(marks)
+        standing.fold(self._claims)
+        gather.debt = self._claims.count
+        if self._undecided and standing.first_boundary is not None:  # nothing of what waits is of the prefix
+            self._undecided = False
+            self._settle(at_beginning=False)
+            if self._observer is None and settled.is_complete:
+                return True
+        if standing.may_be_prefix and (self._observer is not None or _is_undecided(marks)):
+            self._undecided = True
+        self._waiting.append((marks, spans))
+        if self._undecided:
+            self._skims = False
+            return False
+        self._settle(at_beginning=False)
+        if self._observer is not None:
+            return self._is_at_floor(marks)
+        self._skims = settled.base is None and settled.knows_settings and not settled.has_old_compaction
+        self._skims = self._skims and not self._claims
+        return settled.is_complete
+
+    def _is_at_floor(self, marks: Sequence[Mark]) -> bool:
+        if self._is_floor is None or self._claims.count or not marks or marks[0].kind is not Kind.STARTED:
+            return False
+        floor = Floor(marks[0].segment, marks[0].offset)
+        if self._is_floor(floor):
+            self.floor = floor
+        return self.floor is not None
+
+    def _settle(self, *, at_beginning: bool) -> None:
+        for marks, spans in self._waiting:
+            _decide_prefix(marks, belongs=at_beginning)
+            if self._observer is None:
+                self._settled.add(marks)
+            else:
+                self._observer.see(marks, spans)
+        self._waiting = []
+        if self._settled.base is not None:
+            self._gather.wants_items = False
+        if not self._settled.world_open:
+            self._gather.close_world()
+
+    def _answer(self, complete: bool) -> Answer:
+        usage, settled = self._gather.usage, self._settled
+        if usage is not None and settled.base is not None and usage[0] > settled.base.seq:
+            usage = None
+        return Answer(
+            history=History(settled.entries(), settled.summaries),
+            previous_model=settled.model,
+            reference=settled.reference(),
+            world_state=settled.world_state(),
+            token_usage=None if usage is None else codec.decode_value(usage[1]),
+            damage=tuple(self._place(*found) for found in reversed(self._damage)),
+            records_decoded=self._gather.seq,
+            complete=complete,
+            line_counts=tuple(self._line_counts),
+        )
+
+    def _place(self, damage: r.Damage, segment: int, newlines: int) -> r.Damage:
+        count = self._line_counts[segment]
+        return damage if count is None else dataclasses.replace(damage, line=count - newlines + 1)
+
+    def _fetch(self, mark: Mark) -> bytes:
+        return self._read[mark.segment].source.read_at(mark.offset, mark.size)
+
+
+def _is_undecided(marks: Sequence[Mark]) -> bool:
+    """Whether it matters yet whether an undone item of these is of the prefix: not if a base stands after it."""
+    for mark in reversed(marks):
+        if mark.prefix:
+            return True
+        if mark.kind is Kind.COMPACTED and mark.number and mark.stands:
+            return False
+    return False
+
+
+def _decide_prefix(marks: Sequence[Mark], *, belongs: bool) -> None:
+    for mark in marks:
+        if mark.prefix:
+            mark.prefix = False
+            if belongs:
+                mark.undone_by = None

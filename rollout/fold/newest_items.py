@@ -1,0 +1,269 @@
+"""The newest items of a history, in time and memory that follow their number.
+
+Until a rollback is met, reading backward, every visible item stands (S2: what comes after a marker is untouched by it),
+but for those that a newer `items_removed` takes, and a compaction with a replacement_history holds all that is older.
+So the newest items are known without a turn being folded. Where a rollback or a compaction of the old kind is met
+first, the answer is that of a whole reconstruction: `recent_entries` says so by None.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
+
+import msgspec
+from msgspec import UnsetType
+
+from rollout.dialects import codex as r
+from rollout.fold.engine import Segment
+from rollout.fold.events import EXPIRED_KINDS, ITEM_KINDS
+from rollout.fold.history import GONE, Entry, agent_item, replacement_entries
+from rollout.format import envelope as codec
+from rollout.format import lines
+from rollout.items.shapes import is_shown
+from rollout.limits import DEFAULT, Limits
+
+T = TypeVar("T")
+_RUN_LINES = 32
+
+
+class _Complete(Exception):
+    """No older line is needed."""
+
+
+class _Unknown(Exception):
+    """The items cannot be told without folding turns."""
+
+
+class _Counted(msgspec.Struct, frozen=True, gc=False):
+    payload: r.Count
+
+
+class _Expiry(msgspec.Struct, frozen=True, gc=False):
+    payload: r.Expired
+
+
+class _Compaction(msgspec.Struct, frozen=True, gc=False):
+    payload: r.Compacted
+
+
+_counted = msgspec.json.Decoder(_Counted)
+_compaction = msgspec.json.Decoder(_Compaction)
+_expired = msgspec.json.Decoder(_Expiry)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Recent:
+    """The newest entries of a history, oldest first.
+
+    `places` says of each how many items of the log go with it where the newest are taken out: it and those right
+    behind it that have expired. None: itself alone, each of them.
+    """
+
+    entries: Sequence[Entry]
+    places: Sequence[int] | None = None
+
+    def newest(self, count: int | None) -> Recent:
+        """The newest `count` of these (None: all)."""
+        first = 0 if count is None else max(0, len(self.entries) - count)
+        return Recent(self.entries[first:], None if self.places is None else self.places[first:])
+
+
+def counted(history: Sequence[Entry]) -> Recent:
+    """A history in which GONE stands for each item that has expired."""
+    entries: list[Entry] = []
+    places: list[int] = []
+    for entry in history:
+        if entry is not GONE:
+            entries.append(entry)
+            places.append(1)
+        elif places:
+            places[-1] += 1
+    return Recent(entries, places if len(entries) < len(history) else None)
+
+
+def recent_entries(segments: Iterable[Segment], count: int | None, limits: Limits = DEFAULT) -> Sequence[Entry] | None:
+    """The newest `count` (None: all) entries of the history, oldest first; None if a whole fold is needed.
+
+    Segments come newest first and are not asked for beyond what is needed.
+    """
+    found = recent(segments, count, limits)
+    return None if found is None else found.entries
+
+
+def recent(segments: Iterable[Segment], count: int | None, limits: Limits = DEFAULT) -> Recent | None:
+    """The same entries, and the places that they take in the log."""
+    gone: dict[int, int] = {}
+    found = _recent(segments, count, limits, _none_plain, _as_it_is, gone)
+    return None if found is None else _with_places(found, gone)
+
+
+def _with_places(found: list[Entry], gone: dict[int, int]) -> Recent:
+    return Recent(found, [1 + gone.get(i, 0) for i in range(len(found) - 1, -1, -1)] if gone else None)
+
+
+def recent_items(
+    segments: Iterable[Segment],
+    count: int | None,
+    limits: Limits,
+    plain: Callable[[list[bytes]], list[T] | None],
+    of_entry: Callable[[Entry], T],
+) -> list[T] | None:
+    """What `of_entry` makes of the same entries. `plain` may make it of a run of lines of visible items at once.
+
+    It is given lines of any kind, in order; None where it does not know of one of them.
+    """
+    return _recent(segments, count, limits, plain, of_entry, {})
+
+
+def recent_and_items(
+    segments: Iterable[Segment],
+    count: int,
+    limits: Limits,
+    plain: Callable[[list[bytes]], list[T] | None],
+    of_entry: Callable[[Entry], T],
+) -> tuple[Recent, list[T]] | None:
+    """What `recent` and `recent_items` give, in one pass that decodes each line once."""
+
+    def with_lines(run: list[bytes]) -> list[tuple[Entry, T]] | None:
+        made = plain(run)
+        return None if made is None else list(zip(run, made, strict=True))
+
+    gone: dict[int, int] = {}
+    found = _recent(segments, count, limits, with_lines, lambda entry: (entry, of_entry(entry)), gone)
+    if found is None:
+        return None
+    return _with_places([entry for entry, _ in found], gone), [item for _, item in found]
+
+
+def _recent(
+    segments: Iterable[Segment],
+    count: int | None,
+    limits: Limits,
+    plain: Callable[[list[bytes]], list[T] | None],
+    of_entry: Callable[[Entry], T],
+    gone: dict[int, int],
+) -> list[T] | None:
+    """`gone` is filled: so many items have expired right behind the i-th newest that is shown."""
+    found: list[T] = []
+    if count == 0:
+        return found
+    removed = 0  # so many of the next older items were taken out
+    try:
+        for run in _runs_newest_first(segments, limits):
+            at = len(run)
+            while at:
+                begin = 0 if count is None else max(0, at - (count - len(found)))
+                part, at = run[begin:at], begin
+                made = None if removed else plain(part)
+                if made is not None:
+                    found += reversed(made)
+                else:
+                    for line in reversed(part):
+                        removed = _take_records(line, limits.depth, found, removed, of_entry, gone)
+                if count is not None and len(found) >= count:
+                    raise _Complete
+    except _Complete:
+        pass
+    except _Unknown:
+        return None
+    found.reverse()
+    return found if count is None else found[max(0, len(found) - count) :]
+
+
+def _none_plain(run: list[bytes]) -> None:
+    return None
+
+
+def _as_it_is(entry: Entry) -> Entry:
+    return entry
+
+
+def _take_records(
+    line: bytes, depth: int, found: list[T], removed: int, of_entry: Callable[[Entry], T], gone: dict[int, int]
+) -> int:
+    """Adds what a line shows, newest first; how many older items are taken out now.
+
+    `items_removed` counts items by their places in the log, those that have expired too, so that it takes the same
+    ones whenever it is read; who writes it counts what has expired above what he takes.
+    """
+    for data, envelope in _records(line, depth):
+        if envelope.type == "compacted":
+            base = _base(data)
+            if base is not None:
+                found += map(of_entry, reversed(base[: max(0, len(base) - removed)]))
+                raise _Complete
+        elif envelope.type == "event_msg":
+            removed += _removed_by(data, envelope.payload)
+            if isinstance(envelope.payload, r.Head) and envelope.payload.type == "expired" and was_item(data):
+                if removed:
+                    removed -= 1
+                else:
+                    gone[len(found)] = gone.get(len(found), 0) + 1
+        elif (entry := _entry(data, envelope)) is not None:
+            if removed:
+                removed -= 1
+            else:
+                found.append(of_entry(entry))
+    return removed
+
+
+def _removed_by(data: bytes, head: r.Head | UnsetType | None) -> int:
+    """How many items an event takes out."""
+    if not isinstance(head, r.Head) or head.type not in {"items_removed", "thread_rolled_back"}:
+        return 0
+    try:
+        counted = _counted.decode(data).payload
+    except msgspec.ValidationError:
+        return 0
+    if head.type == "thread_rolled_back" and (counted.num_turns or 0) > 0:
+        raise _Unknown
+    return max(0, counted.num_items or 0) if head.type == "items_removed" else 0
+
+
+def was_item(data: bytes) -> bool:
+    """Whether an event `expired` is all that is left of an item: it is not shown, but counts as one."""
+    return EXPIRED_KINDS.get(codec.text_of(_expired.decode(data).payload.was) or "") in ITEM_KINDS
+
+
+def _base(data: bytes) -> list[Entry] | None:
+    """The items that a compaction replaces all older ones by; None for a malformed one."""
+    try:
+        compacted = _compaction.decode(data).payload
+    except msgspec.ValidationError:
+        return None
+    if compacted.replacement_history is not None:
+        return replacement_entries(data)
+    if codec.text_of(compacted.message) is not None:
+        raise _Unknown
+    return None
+
+
+def _entry(data: bytes, envelope: r.Envelope) -> Entry | None:
+    """A visible item; None for what no model sees."""
+    if envelope.type == "inter_agent_communication":
+        try:
+            return agent_item(data)
+        except msgspec.ValidationError:
+            return None
+    return data if is_shown(envelope, data) else None
+
+
+def _runs_newest_first(segments: Iterable[Segment], limits: Limits) -> Iterator[list[bytes]]:
+    """A few lines in order at a time, but for blank ones and those that are too long."""
+    for segment in segments:
+        for block in lines.backward(segment.source, segment.end, limits):
+            if isinstance(block, lines.Batch):
+                found = [line for line in block.lines if line]
+                for end in range(len(found), 0, -_RUN_LINES):
+                    yield found[max(0, end - _RUN_LINES) : end]
+
+
+def _records(line: bytes, depth: int) -> Iterable[tuple[bytes, r.Envelope]]:
+    """The records of a line, newest first: one, unless it is damaged."""
+    envelope = codec.decode_plain(line, depth)
+    if envelope is not None:
+        return [(line, envelope)]
+    pieces = reversed(list(codec.split(line, depth)))
+    return [(piece.data, piece.envelope) for piece in pieces if piece.envelope is not None]

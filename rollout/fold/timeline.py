@@ -1,0 +1,270 @@
+"""The lines of a log as steps to go through, from any of them on in either direction.
+
+Only the lines that are asked for are read and decoded. What became of a step is judged as of a *moment*: with the lines
+up to some place and none behind it, so that the same step can be visible at one moment and rolled back at the next.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+import msgspec
+
+from rollout.dialects import codex as r
+from rollout.fold.collector import SPOKEN, unpack
+from rollout.fold.engine import Segment
+from rollout.fold.events import Mark, Span
+from rollout.fold.history import agent_item, is_instruction
+from rollout.fold.line_status import Stay, Verdicts
+from rollout.format import envelope as codec
+from rollout.format import lines
+from rollout.items.shapes import is_shown
+from rollout.limits import DEFAULT, Limits
+
+ITEM, COMPACTION, ROLLBACK, REMOVAL, START, END, ERROR, DAMAGED, TOKENS, CONTEXT, SESSION, OTHER = (
+    "item compaction rollback removal start end error damaged tokens context session other".split()
+)
+MARKERS = frozenset({COMPACTION, ROLLBACK, REMOVAL})
+"""The kinds that change what became of older lines."""
+STORY = frozenset({ITEM, START, END, ERROR, DAMAGED, *MARKERS})
+"""The kinds that tell a session; the others repeat it, or are of use to programs."""
+_EVENTS = {
+    "task_started": START,
+    "turn_started": START,
+    "task_complete": END,
+    "turn_complete": END,
+    "turn_aborted": END,
+    "thread_rolled_back": ROLLBACK,
+    "items_removed": REMOVAL,
+    "token_count": TOKENS,
+    "error": ERROR,
+    "expired": ITEM,
+}
+_TYPES = {
+    "compacted": COMPACTION,
+    "turn_context": CONTEXT,
+    "session_meta": SESSION,
+    "token_usage_record": TOKENS,
+    "inter_agent_communication": ITEM,
+}
+
+
+@dataclasses.dataclass(frozen=True, slots=True, order=True)
+class Place:
+    """A line: in file `segment` of the lineage (0 is the oldest), from byte `offset` to `end`."""
+
+    segment: int
+    offset: int
+    end: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Step:
+    """One line of a log, as of a moment.
+
+    `kind` is one of item, compaction, rollback, removal, start, end (of a turn), error, damaged, tokens, context,
+    session, other; `name` is the record's own kind. `status` is as in `Explained`; `by_offset` is where the record
+    lies that replaced, rolled back or removed it. `turn_id` is derived where the log gives none.
+    """
+
+    place: Place
+    kind: str
+    name: str
+    offset: int
+    """Where the record begins in the line, odd bytes ahead of it left out."""
+    status: str = ""
+    by_offset: int | None = None
+    turn_id: str | None = None
+    reason: str | None = None
+    is_marker: bool = False
+    """Whether a record of the line changes what became of older ones."""
+    data: bytes = dataclasses.field(default=b"", repr=False, compare=False)
+
+    @property
+    def payload(self) -> Any:
+        """The record's payload, decoded anew; None for damaged bytes."""
+        return codec.decode_value(codec.payload_of(self.data)) if self.data else None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The payload, if it is an object; else nothing."""
+        found = self.payload
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def item(self) -> dict[str, Any] | None:
+        """What the model was shown; None for a step that is no item."""
+        if self.kind != ITEM or self.name == "expired":
+            return None
+        if self.name == "inter_agent_communication":
+            found: Any = codec.decode_value(agent_item(self.data))
+        else:
+            found = self.payload
+        return found if isinstance(found, dict) else None
+
+    @property
+    def timestamp(self) -> str | None:
+        """The line's own."""
+        if not self.data:
+            return None
+        try:
+            return codec.text_of(_stamp.decode(self.data).timestamp)
+        except msgspec.MsgspecError:
+            return None
+
+    @property
+    def is_story(self) -> bool:
+        """Whether it tells something to people that no other line tells."""
+        return self.kind in STORY
+
+
+_stamp = msgspec.json.Decoder(r.Stamp)
+
+
+def read_step(place: Place, line: bytes, limits: Limits = DEFAULT) -> Step:
+    """The step of a line; of one that holds several records, the last that is a record."""
+    envelope = codec.decode_plain(line, limits.depth)
+    if envelope is not None:
+        kind, name = _kind_of(envelope, line)
+        return Step(place, kind, name, place.offset, is_marker=kind in MARKERS, data=line)
+    pieces = list(codec.split(line, limits.depth))
+    good = [(piece, *_kind_of(piece.envelope, piece.data)) for piece in pieces if piece.envelope is not None]
+    if good:
+        (piece, kind, name), is_marker = good[-1], any(kind in MARKERS for _, kind, _ in good)
+        return Step(place, kind, name, place.offset + piece.offset, is_marker=is_marker, data=piece.data)
+    if not pieces:
+        reason = None if line else "a line longer than the limit"
+        return Step(place, DAMAGED if reason else OTHER, "damaged" if reason else "blank", place.offset, reason=reason)
+    piece = pieces[-1]
+    return Step(place, DAMAGED, "damaged", place.offset + piece.offset, reason=piece.reason)
+
+
+def _kind_of(envelope: r.Envelope, data: bytes) -> tuple[str, str]:
+    """Kind and name."""
+    type, name = r.types_of(envelope)
+    if name is not None and type == "event_msg":
+        return _EVENTS.get(name, OTHER), name
+    if name is not None and type == "response_item":
+        return ITEM if is_shown(envelope, data) else OTHER, name
+    if type == "inter_agent_communication" and not is_instruction(data):
+        return OTHER, type
+    return _TYPES.get(type, OTHER), type
+
+
+def walk_forward(
+    segments: Sequence[Segment], segment: int, offset: int, limits: Limits = DEFAULT
+) -> Iterator[tuple[Place, bytes]]:
+    """The lines that are not blank (segments oldest first) from the beginning of one on; no bytes of too long ones."""
+    for k in range(segment, len(segments)):
+        for block in lines.forward(segments[k].source, offset, segments[k].end, limits):
+            if isinstance(block, lines.Oversize):
+                yield Place(k, block.offset, block.offset + block.n), b""
+            if not isinstance(block, lines.Batch):
+                continue
+            begin, last = block.offset, len(block.lines) - 1
+            for i, line in enumerate(block.lines):
+                end = begin + len(line) + (i < last)
+                if line:
+                    yield Place(k, begin, end), line
+                begin = end
+        offset = 0
+
+
+def walk_backward(
+    segments: Sequence[Segment], segment: int, end: int, limits: Limits = DEFAULT
+) -> Iterator[tuple[Place, bytes]]:
+    """The same ahead of byte `end`, newest first."""
+    for k in range(segment, -1, -1):
+        for block in lines.backward(segments[k].source, end, limits):
+            if isinstance(block, lines.Oversize):
+                yield Place(k, block.offset, block.offset + block.n), b""
+            if not isinstance(block, lines.Batch):
+                continue
+            stop, last = block.end, len(block.lines) - 1
+            for i in range(last, -1, -1):
+                line = block.lines[i]
+                begin = stop - len(line) - (i < last)
+                if line:
+                    yield Place(k, begin, stop), line
+                stop = begin
+        end = segments[k - 1].end if k else 0
+
+
+class Enough(Exception):
+    """As many lines were judged as were wanted."""
+
+
+class Judge(Verdicts):
+    """The verdicts on at least the newest `wanted` lines up to a place; raises Enough once it has them."""
+
+    def __init__(self, wanted: int) -> None:
+        super().__init__()
+        self._wanted = wanted
+        self._takers: dict[int, tuple[list[int], list[int]]] = {}
+
+    def see(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
+        """One settled stretch, older than all before."""
+        super().see(marks, spans)
+        if len(self) >= self._wanted:
+            raise Enough
+
+    @property
+    def oldest(self) -> tuple[int, int] | None:
+        """Segment (0 is the newest) and offset of the oldest line that was judged."""
+        return (self._stays[-1].segment, -_lowest(self._stays[-1])[1]) if self._stays else None
+
+    def find(self, segment: int, offset: int) -> tuple[Stay, str, int | None] | None:
+        """What became of the record at a place, and where that lies by which it did; None if it was not judged."""
+        at = bisect_left(self._stays, (segment, -offset), key=_lowest)
+        if at == len(self._stays):
+            return None
+        stay = self._stays[at]
+        if stay.segment != segment:
+            return None
+        if stay.refs is None:
+            status, by = ("removed", stay.removed[0][1]) if stay.removed else (stay.status, stay.by)
+            return (stay, status, None if by is None else by[1]) if stay.offset == offset else None
+        k = bisect_left(stay.refs, -offset, key=lambda ref: -(ref >> 3))
+        if k == len(stay.refs) or stay.refs[k] >> 3 != offset:
+            return None
+        code = unpack(stay.refs[k])[1]
+        if code > SPOKEN:
+            return stay, "event" if code == SPOKEN + 1 else "metadata", None
+        newer, takers = self._removed_of(at, stay, stay.refs) if stay.removed else ([0], [])
+        if stay.removed and newer[k] < len(takers):
+            return stay, "removed", takers[newer[k]]
+        return stay, stay.status, None if stay.by is None else stay.by[1]
+
+    def _removed_of(self, at: int, stay: Stay, refs: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Of a run, how many items are newer than each line, and where that lies that took the newest of them."""
+        if at not in self._takers:
+            newer = [*accumulate((unpack(ref)[1] <= SPOKEN for ref in refs), initial=0)]
+            self._takers[at] = newer, [by[1] for count, by in stay.removed for _ in range(count)]
+        return self._takers[at]
+
+
+def _lowest(stay: Stay) -> tuple[int, int]:
+    return stay.segment, -(stay.offset if stay.refs is None else stay.refs[-1] >> 3)
+
+
+def tokens_of(step: Step) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None, int | None]:
+    """Totals, those of the last request, and the size of the context window in tokens: what a tokens step tells."""
+    payload = step.payload
+    if not isinstance(payload, dict):
+        return None, None, None
+    info = (
+        payload.get("info") if step.name == "token_count" else {"total_token_usage": payload.get("thread_token_usage")}
+    )
+    if not isinstance(info, dict):
+        return None, None, None
+    total, last, window = (info.get(key) for key in ("total_token_usage", "last_token_usage", "model_context_window"))
+    is_count = isinstance(window, int) and not isinstance(window, bool)
+    return (
+        total if isinstance(total, dict) else None,
+        last if isinstance(last, dict) else None,
+        window if is_count else None,
+    )

@@ -1,0 +1,1 @@
+"""Many sessions: lists, searches, trees, archives, and what keeps them in order."""

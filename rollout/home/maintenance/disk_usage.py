@@ -1,0 +1,228 @@
+"""`du`: what the bytes of rollouts are for.
+
+Each byte of a file's text has one cause, and the causes add up to the text. A line's bytes, with its end and whatever
+stands around its record, go by what the record is and what became of it (`explain`):
+
+    copied_prefix   lines that a fork holds though its source has them (see `copies`), whatever they are
+    compactions     `compacted` lines: copies of items, and images in them
+    images          data: URLs (base64) inside other items and events
+    standing, replaced, rolled_back, removed
+                    the rest of the items: the model sees them, or a compaction, a rollback, items_removed took them
+    events          event_msg lines (token counts too)
+    metadata        session_meta, turn_context, world_state, token_usage_record, items that no model sees, unknown kinds
+    damaged, blank  what is no record or has no effect; what says nothing
+
+What sealing would give back is an estimate: pieces of the file are really packed, all of a small file, of a large one
+16 MiB that are spread evenly.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import zstandard
+
+from rollout.dialects import codex as r
+from rollout.errors import RolloutError
+from rollout.files.bases import Bases
+from rollout.files.disk import FileSystem
+from rollout.files.lineage import Opened, open_path
+from rollout.files.sealed.reader import SealedSource
+from rollout.files.source import Origin
+from rollout.fold import line_status
+from rollout.format import envelope as codec
+from rollout.format import lines
+from rollout.home.maintenance import copied_prefix
+from rollout.home.maintenance.files import Places, Progress, choose, one_by_one
+from rollout.limits import MIB
+from rollout.session.explanation import Explanation
+
+CAUSES = (
+    "standing",
+    "replaced",
+    "rolled_back",
+    "removed",
+    "images",
+    "copied_prefix",
+    "compactions",
+    "events",
+    "metadata",
+    "damaged",
+    "blank",
+)
+_SAMPLES = 16
+_LEVEL = 3
+_DATA_SIGN = b";base64,"
+_DATA_URL = re.compile(rb'data:[^"\s,;]{0,128}(?:;[^"\s,;]{0,128}){0,8}?;base64,')
+_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=-_"
+_BASE64_RUN = re.compile(rb"[A-Za-z0-9+/=_-]*")
+_URL_BYTES = 2048
+"""The longest beginning of a data: URL that is looked for ahead of its base64."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Usage:
+    """One file, or a sum of `files`: `causes` (the bytes of text for each of CAUSES) add up to `text_bytes`.
+
+    `disk_bytes` is its size on the disk, of a sealed one that of the packed file; `would_free_bytes` what sealing would
+    give back of it (an estimate; 0 for a sealed one). `trouble`: why it could not be read; nothing is known of it then.
+    """
+
+    path: Path | None
+    text_bytes: int
+    disk_bytes: int
+    sealed: bool
+    causes: Mapping[str, int]
+    would_free_bytes: int
+    files: int = 1
+    trouble: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Room:
+    """The files, oldest first, and their sum."""
+
+    rows: tuple[Usage, ...]
+
+    @property
+    def total(self) -> Usage:
+        """Of all rows; `sealed` if all are."""
+        causes = {cause: sum(row.causes[cause] for row in self.rows) for cause in CAUSES}
+        text, disk = sum(row.text_bytes for row in self.rows), sum(row.disk_bytes for row in self.rows)
+        freed = sum(row.would_free_bytes for row in self.rows)
+        return Usage(None, text, disk, all(row.sealed for row in self.rows), causes, freed, len(self.rows))
+
+
+def measure(paths: Sequence[Path] | None, home: Path, fs: FileSystem, progress: Progress | None = None) -> Room:
+    """The files at `paths`, or all of the home. A path that is not there is a row with its trouble.
+
+    `progress(bytes_done, bytes_total)` counts bytes on the disk and is called behind each file.
+    """
+    places, files = choose(fs, home, paths)
+    bases = Bases(home, fs)
+    return Room(
+        tuple(_measure_file(path, files[path], bases, home, fs, places) for path in one_by_one(files, progress))
+    )
+
+
+def _measure_file(path: Path, disk_bytes: int, bases: Bases, home: Path, fs: FileSystem, places: Places) -> Usage:
+    causes = dict.fromkeys(CAUSES, 0)
+    try:
+        with contextlib.closing(open_path(path, fs=fs)) as opened:
+            for cause, n in _causes(opened, Origin(None, path, home, fs=fs, bases=bases), places):
+                causes[cause] += n
+            sealed = isinstance(opened.stored, SealedSource)
+            text_bytes = opened.source.size
+            packed = text_bytes if sealed else _estimate_sealed(opened.stored)
+    except (RolloutError, OSError) as error:
+        why = error.message if isinstance(error, RolloutError) else str(error.strerror)
+        return Usage(path, 0, disk_bytes, False, dict.fromkeys(CAUSES, 0), 0, trouble=why)
+    would_free = 0 if sealed else max(disk_bytes - packed, 0)
+    return Usage(path, text_bytes, disk_bytes, sealed, causes, would_free)
+
+
+def _causes(opened: Opened, origin: Origin, places: Places) -> Iterator[tuple[str, int]]:
+    """Causes with their bytes, in the order of the file."""
+    copied = copied_prefix.find_copied(opened, origin, places)
+    statuses = _Statuses(Explanation(origin, whole=False))
+    for block in lines.forward(opened.source, 0, None, opened.limits):
+        if isinstance(block, lines.Gap):
+            yield "blank", block.n
+            continue
+        if isinstance(block, lines.Oversize):
+            yield "damaged", block.n
+            continue
+        offset, last = block.offset, len(block.lines) - 1
+        for i, line in enumerate(block.lines):
+            n = len(line) + (i < last)
+            found = statuses.between(offset, offset + n)
+            if offset in copied:
+                yield "copied_prefix", n
+            elif n:
+                yield from _causes_of_line(line, n, offset, found)
+            offset += n
+
+
+class _Statuses:
+    """What became of the records of the file itself, by their offsets; asked for in the order of the file."""
+
+    def __init__(self, explained: Explanation) -> None:
+        self._rows = ((row.offset, row.status) for row in explained if row.inherited is None)
+        self._next = next(self._rows, None)
+
+    def between(self, start: int, stop: int) -> list[tuple[int, str]]:
+        found = []
+        while self._next is not None and self._next[0] < stop:
+            if self._next[0] >= start:
+                found.append(self._next)
+            self._next = next(self._rows, None)
+        return found
+
+
+def _causes_of_line(line: bytes, n: int, offset: int, found: list[tuple[int, str]]) -> Iterator[tuple[str, int]]:
+    if not found:
+        yield "blank", n
+        return
+    starts = [0, *(at - offset for at, _ in found[1:]), n]  # what stands before a record goes with it
+    for k, (_, status) in enumerate(found):
+        piece = line if len(found) == 1 else line[starts[k] : starts[k + 1]]
+        size = starts[k + 1] - starts[k]
+        cause = _cause(piece, status)
+        images = 0 if cause in {"compactions", "metadata", "damaged", "blank"} else _image_bytes(piece)
+        yield "images", images
+        yield cause, size - images
+
+
+def _cause(piece: bytes, status: str) -> str:
+    if status in {line_status.DAMAGED, line_status.BLANK}:
+        return status
+    if status in {line_status.EVENT, line_status.EXPIRED}:
+        return "events"
+    kind = _kind(piece)
+    if kind == "compacted":
+        return "compactions"
+    if status == line_status.METADATA or kind in {"turn_context", "world_state"}:
+        return "metadata"
+    return "standing" if status == line_status.VISIBLE else status
+
+
+def _kind(piece: bytes) -> str | None:
+    envelope = codec.decode_plain(piece)
+    if envelope is None:
+        envelope = next((part.envelope for part in codec.split(piece) if part.envelope is not None), None)
+    return None if envelope is None else r.types_of(envelope)[0]
+
+
+def _image_bytes(piece: bytes) -> int:
+    """Bytes of the data: URLs in it."""
+    total, behind = 0, 0
+    while (sign := piece.find(_DATA_SIGN, behind)) >= 0:
+        start = piece.rfind(b"data:", max(behind, sign - _URL_BYTES), sign)
+        behind = sign + len(_DATA_SIGN)
+        if start < 0 or _DATA_URL.fullmatch(piece, start, behind) is None:
+            continue
+        quote = piece.find(b'"', behind)
+        run = piece[behind : quote if quote >= 0 else len(piece)]
+        if run.translate(None, _BASE64):  # something else is in the string too
+            matched = _BASE64_RUN.match(run)
+            run = run[: matched.end()] if matched is not None else b""
+        behind += len(run)
+        total += behind - start
+    return total
+
+
+def _estimate_sealed(source: lines.Source) -> int:
+    """About so many bytes the text takes as a sealed file."""
+    count = -(-source.size // MIB)
+    picked = range(count) if count <= _SAMPLES else (i * count // _SAMPLES for i in range(_SAMPLES))
+    packer = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
+    text_bytes = packed_bytes = 0
+    for i in picked:
+        text = source.read_at(i * MIB, min(MIB, source.size - i * MIB))
+        text_bytes += len(text)
+        packed_bytes += len(packer.compress(text))
+    return packed_bytes * source.size // text_bytes if text_bytes else 0

@@ -1,0 +1,248 @@
+"""Full-text search over the rollouts of a home: who said it, where, and whether it still stands.
+
+A hit is a record that holds all that the query asks for (see `query`). Hits come newest session first, and in a session
+newest first. What a fork by reference has from its base is found in the base alone. Every hit is looked up in its
+file, from which its snippet is made; one that is no longer there is left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import overload
+
+import msgspec
+
+from rollout.dialects import codex as r
+from rollout.errors import SourceError, UsageError
+from rollout.files.disk import FileSystem
+from rollout.files.layout import Entry
+from rollout.files.lineage import Opened, open_path
+from rollout.files.source import Origin
+from rollout.fold.line_status import REMOVED, REPLACED, ROLLED_BACK, VISIBLE
+from rollout.format import envelope, labels
+from rollout.home import cursor as cursors
+from rollout.home.filters import Selection
+from rollout.home.index.fulltext import Document, Texts
+from rollout.home.index.index import Index, with_index
+from rollout.home.listing import Found, check_limit, in_bunches, tell
+from rollout.home.query import Query, parse, snippet
+from rollout.home.threads import Home, Progress, Skipped, Thread
+from rollout.items.texts import KINDS, text_of
+from rollout.session.explanation import Explanation
+
+STATUSES = frozenset({VISIBLE, REPLACED, ROLLED_BACK, REMOVED})
+_stamp = msgspec.json.Decoder(r.Stamp)
+
+_Key = tuple[tuple[str, str, str], tuple[str, str, str], int]
+"""The orders of the thread's head and of the file, and the offset."""
+_key = msgspec.json.Decoder(tuple[str, _Key])
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Hit:
+    """A record that was found, of the thread `id`, in line `line` at byte `offset` of the file at `path`.
+
+    `snippet` is a part of its text, `matches` where in it the query's words stand (start, end). `status` says what
+    became of it: visible, replaced (by a compaction), rolled_back (a revert takes back too), removed. `timestamp` is
+    the line's own text.
+    """
+
+    id: str
+    name: str | None
+    path: Path
+    turn_id: str | None
+    kind: str
+    line: int
+    offset: int
+    timestamp: str | None
+    snippet: str
+    matches: tuple[tuple[int, int], ...]
+    status: str
+    session_id: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Hits(Sequence[Hit]):
+    """Hits in order; `cursor` is for those that follow, None if there are none. `notes` as in a page of a list."""
+
+    hits: tuple[Hit, ...]
+    cursor: str | None
+    notes: tuple[Skipped, ...]
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    @overload
+    def __getitem__(self, index: int) -> Hit: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Hit, ...]: ...
+    def __getitem__(self, index: int | slice) -> Hit | tuple[Hit, ...]:
+        return self.hits[index]
+
+
+def search_home(
+    home: Path,
+    fs: FileSystem,
+    query: str,
+    selection: Selection,
+    *,
+    limit: int = 20,
+    cursor: str | None = None,
+    kinds: Iterable[str] | None = None,
+    standing: bool | None = None,
+    progress: Progress | None = None,
+) -> Hits:
+    """Some hits in the threads that fit. UsageError for a query, limit, cursor or kind that is none."""
+    check_limit(limit)
+    wanted = KINDS if kinds is None else tuple(kinds)
+    if isinstance(kinds, str) or not wanted or not set(wanted) <= set(KINDS):
+        raise UsageError(f"{kinds!r:.80} are no kinds", remedy=f"give some of {', '.join(KINDS)}")
+    asked = _Asked(parse(query), wanted, standing, selection.label)
+    after = cursors.decode("search", cursor, _key)
+    return with_index(home, fs, lambda index: _some(Home(home, fs), index, selection, asked, limit, after, progress))
+
+
+def _some(
+    look: Home,
+    index: Index,
+    selection: Selection,
+    asked: _Asked,
+    limit: int,
+    after: _Key | None,
+    progress: Progress | None,
+) -> Hits:
+    hits: list[Hit] = []
+    last: _Key | None = None
+    search = _Search(index, look, asked)
+    for key, hit in search.hits(selection, after, progress):
+        if len(hits) == limit:
+            return Hits(tuple(hits), cursors.encode("search", last), search.notes)
+        hits.append(hit)
+        last = key
+    return Hits(tuple(hits), None, search.notes)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Asked:
+    query: Query
+    kinds: tuple[str, ...]
+    standing: bool | None
+    label: labels.Label
+
+
+class _Search:
+    def __init__(self, index: Index, look: Home, asked: _Asked) -> None:
+        self._index, self._look, self._asked = index, look, asked
+        self._texts = Texts(index, look.fs)
+
+    @property
+    def notes(self) -> tuple[Skipped, ...]:
+        """What in the home is no rollout, and what was met that is too large to be searched."""
+        return (*self._look.notes, *self._texts.passed_over.values())
+
+    def hits(self, selection: Selection, after: _Key | None, progress: Progress | None) -> Iterator[tuple[_Key, Hit]]:
+        """Those that come behind the key `after`, in order."""
+        for found in self._with_text(selection, after, progress):
+            for entry in found.thread.files:
+                place = found.thread.order, entry.order
+                if after is None or place <= after[:2]:
+                    before = after[2] if after is not None and place == after[:2] else None
+                    for hit in self._hits_in(found, entry, before):
+                        yield (*place, hit.offset), hit
+
+    def _with_text(self, selection: Selection, after: _Key | None, progress: Progress | None) -> Iterator[Found]:
+        """The threads that fit and hold what is asked for; the cheaper of the two questions is asked first."""
+        threads = [pair for pair in self._look.threads(selection) if after is None or pair[1].order <= after[0]]
+        done = 0
+        for some in in_bunches(iter(threads)):
+            if selection.is_narrow:
+                fitting = [found for found in tell(self._look, self._index, some, selection) if found is not None]
+                self._texts.take(entry for found in fitting for entry in found.thread.files)
+                yield from (found for found in fitting if found.left_out is None and self._holds(found.thread))
+            else:
+                self._texts.take(entry for _, thread in some for entry in thread.files)
+                holding = [pair for pair in some if self._holds(pair[1])]
+                for found in tell(self._look, self._index, holding, selection):
+                    if found is not None and found.left_out is None:
+                        yield found
+            done += len(some)
+            if progress is not None:
+                progress(done, len(threads))
+
+    def _holds(self, thread: Thread) -> bool:
+        return any(True for entry in thread.files for _ in self._texts.find(entry, self._asked.query))
+
+    def _hits_in(self, found: Found, entry: Entry, before: int | None) -> Iterator[Hit]:
+        documents = self._texts.find(entry, self._asked.query, self._asked.kinds, before)
+        first = next(documents, None)
+        if first is None:
+            return
+        with contextlib.suppress(SourceError):
+            opened = open_path(entry.path, fs=self._look.fs)
+            try:
+                verdicts = self._verdicts(found, entry, opened)
+                for document in (first, *documents):
+                    hit = self._look_up(found, entry, opened, document, verdicts)
+                    if hit is not None:
+                        yield hit
+            finally:
+                opened.close()
+
+    def _verdicts(self, found: Found, entry: Entry, opened: Opened) -> Mapping[int, tuple[str, str | None]]:
+        """Status and turn id of the lines of a file, by offset."""
+        is_head, size = entry.path == found.row.path, opened.source.size
+        if is_head and opened.source.read_at(size - 1, 1) == b"\n":  # the index knows no record without a line end
+            known = self._index.verdicts(entry)
+            if known:  # and nothing while another process looks at the same file
+                return known
+        own = str(entry.path)
+        explained = Explanation(Origin(None, found.row.path, self._look.path, fs=self._look.fs))
+        inherited = {line.offset: (line.status, line.turn_id) for line in explained if line.path == own}
+        if is_head:
+            return inherited
+        taken_back = {
+            offset: (ROLLED_BACK, turn_id)  # the thread has gone on from a point ahead of these
+            for offset, (status, turn_id) in self._index.verdicts(entry).items()
+            if status in STATUSES and offset not in inherited
+        }
+        return taken_back | inherited
+
+    def _look_up(
+        self,
+        found: Found,
+        entry: Entry,
+        opened: Opened,
+        document: Document,
+        verdicts: Mapping[int, tuple[str, str | None]],
+    ) -> Hit | None:
+        """The hit as it stands in the file; None if it does not, or is not what is asked for."""
+        status, turn_id = verdicts.get(document.offset, ("", None))
+        if status not in STATUSES or self._asked.standing not in (None, status == VISIBLE):
+            return None
+        data = opened.source.read_at(document.offset, document.size)
+        try:
+            text = text_of(data, envelope.decode(data))
+        except envelope.NotARecord:
+            return None
+        matches = [] if text is None else self._asked.query.matches(text[1])
+        label = labels.label_of(data)
+        if text is None or text[0] != document.kind or not matches or not label.fits(self._asked.label):
+            return None
+        shown, places = snippet(text[1], matches)
+        return Hit(
+            id=found.row.id,
+            name=found.row.name,
+            path=entry.path,
+            turn_id=turn_id,
+            kind=document.kind,
+            line=document.line,
+            offset=document.offset,
+            timestamp=envelope.text_of(_stamp.decode(data).timestamp),
+            snippet=shown,
+            matches=places,
+            status=status,
+            session_id=label.session_id,
+        )

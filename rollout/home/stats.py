@@ -1,0 +1,242 @@
+"""What the sessions of a home have spent, and what they hold: in all, by day, by model, by project.
+
+Tokens are counted once, where and when they were spent: what a fork holds of its source was spent by the source, and
+what was rolled back was spent even so. What is in context now is another number: the sum
+of what each session's conversation takes of its model's window. All of it comes from the index: a file is read only if
+it has changed. Archived sessions, subagents and forks count.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from rollout.errors import UsageError
+from rollout.files.disk import FileSystem
+from rollout.files.layout import Entry
+from rollout.fold.token_counts import Tokens
+from rollout.fold.token_ledger import Spent, day_of
+from rollout.home.filters import Filters, Selection, When
+from rollout.home.index.entry_summary import Digest
+from rollout.home.index.index import UNTOLD, Index, with_index
+from rollout.home.threads import Home, Skipped, Thread
+from rollout.home.times import named_time
+
+Progress = Callable[[int, int], None]
+"""Bytes done, bytes in all: of what the index does not know yet."""
+_LAST_MOMENT = datetime.timedelta(days=1) - datetime.timedelta(microseconds=1)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StatsRow:
+    """What was spent on one day (UTC), by one model or in one project; `key` is None where that is not known.
+
+    `sessions` spent something there; one may count in several rows. `context_tokens` are of the sessions that last
+    spent on that day, go on with that model, belong to that project.
+    """
+
+    key: str | None
+    sessions: int
+    requests: int
+    spent: Tokens
+    context_tokens: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stats:
+    """What a home's sessions come to.
+
+    `turns` are those that stand, in forks the inherited too; `bytes` is what the files take on the disk. The rows by
+    day are oldest first, the others by tokens, the most first. `without_tokens` sessions say nothing of tokens. `notes`
+    tell what could not be read.
+    """
+
+    sessions: int
+    files: int
+    turns: int
+    bytes: int
+    requests: int
+    spent: Tokens
+    context_tokens: int
+    without_tokens: int
+    by_day: tuple[StatsRow, ...]
+    by_model: tuple[StatsRow, ...]
+    by_project: tuple[StatsRow, ...]
+    notes: tuple[Skipped, ...]
+
+
+class _Sum:
+    """A row while it is added up; numbers alone, as there are many to add."""
+
+    __slots__ = ("cached", "context_tokens", "input", "output", "reasoning", "requests", "sessions", "total")
+
+    def __init__(self) -> None:
+        self.sessions = self.requests = self.context_tokens = 0
+        self.input = self.cached = self.output = self.reasoning = self.total = 0
+
+    def add(self, row: Spent) -> None:
+        tokens = row.tokens
+        self.requests += row.requests
+        self.input += tokens.input
+        self.cached += tokens.cached
+        self.output += tokens.output
+        self.reasoning += tokens.reasoning
+        self.total += tokens.total
+
+    def row(self, key: str | None) -> StatsRow:
+        spent = Tokens(self.input, self.cached, self.output, self.reasoning, self.total)
+        return StatsRow(key, self.sessions, self.requests, spent, self.context_tokens)
+
+
+class _Table(dict[str | None, _Sum]):
+    """Rows by their keys."""
+
+    def __missing__(self, key: str | None) -> _Sum:
+        found = self[key] = _Sum()
+        return found
+
+    def rows(self) -> Iterator[StatsRow]:
+        return (row.row(key) for key, row in self.items())
+
+
+class _Counter:
+    """Adds up sessions. Days outside of `since` to `until`, and other models than `model`, are left out."""
+
+    def __init__(self, model: str | None, since: When | None, until: When | None) -> None:
+        self._model, self._since, self._until = model, Selection(since=since), Selection(until=until)
+        self._is_limited = model is not None or since is not None or until is not None
+        self._days: dict[str | None, bool] = {}
+        self.days, self.models, self.projects = _Table(), _Table(), _Table()
+        self.sessions = self.files = self.turns = self.bytes = self.without_tokens = 0
+        self.notes: list[Skipped] = []
+
+    def count(self, files: list[tuple[Entry, Digest]]) -> None:
+        """One session: its files, the one that it goes on in first."""
+        entry, head = files[0]
+        spent: Sequence[Spent] = head.spent
+        if len(files) > 1:
+            spent = [row for _, digest in files for row in digest.spent]
+        is_told = bool(spent)
+        if not spent:
+            spent = [Spent(day_of(head.created) or day_of(named_time(entry)), head.model, 0, Tokens())]
+        if self._is_limited:
+            spent = [row for row in spent if self._fits(row)]
+            if not spent:
+                return
+        self.files += len(files)
+        self.turns += head.turns
+        self.without_tokens += not is_told
+        self._add(spent, head)
+        for at, digest in files:
+            self.bytes += digest.bytes
+            if digest.trouble is not None and digest.trouble.startswith(UNTOLD):
+                self.notes.append(Skipped(at.path, digest.trouble))
+
+    def _add(self, spent: Sequence[Spent], head: Digest) -> None:
+        self.sessions += 1
+        project = self.projects[head.cwd]
+        touched = {project}
+        for row in spent:
+            kept = project, self.days[row.day], self.models[row.model]
+            for each in kept:
+                each.add(row)
+            touched.update(kept)
+        for each in touched:
+            each.sessions += 1
+        if head.context_tokens:
+            last = max((row.day for row in spent if row.day is not None), default=None)
+            model = head.model if self._model is None else self._model
+            for each in (project, self.days[last], self.models[model]):
+                each.context_tokens += head.context_tokens
+
+    def _fits(self, row: Spent) -> bool:
+        if self._model is not None and row.model != self._model:
+            return False
+        fits = self._days.get(row.day)
+        if fits is None:
+            fits = self._days[row.day] = self._fits_day(row.day)
+        return fits
+
+    def _fits_day(self, day: str | None) -> bool:
+        try:
+            begin = None if day is None else datetime.datetime.fromisoformat(day).replace(tzinfo=datetime.UTC)
+        except ValueError:
+            begin = None
+        if begin is None:
+            return not (self._since.wants_time or self._until.wants_time)
+        return self._since.fits_time(begin + _LAST_MOMENT) and self._until.fits_time(begin)
+
+    def close(self) -> Stats:
+        """What it comes to."""
+        projects = _most_first(self.projects.rows())
+        return Stats(
+            sessions=self.sessions,
+            files=self.files,
+            turns=self.turns,
+            bytes=self.bytes,
+            requests=sum(row.requests for row in projects),
+            spent=sum((row.spent for row in projects), Tokens()),
+            context_tokens=sum(row.context_tokens for row in projects),
+            without_tokens=self.without_tokens,
+            by_day=tuple(sorted(self.days.rows(), key=lambda row: row.key or "")),
+            by_model=_most_first(self.models.rows()),
+            by_project=projects,
+            notes=tuple(self.notes),
+        )
+
+
+def _most_first(rows: Iterable[StatsRow]) -> tuple[StatsRow, ...]:
+    return tuple(sorted(rows, key=lambda row: (-row.spent.total, -row.sessions, row.key or "")))
+
+
+def count_stats(home: Path, fs: FileSystem, filters: Filters, progress: Progress | None = None) -> Stats:
+    """The stats of the threads that fit; of the model and the days that are asked for alone. UsageError, SourceError.
+
+    `text` is no filter here.
+    """
+    if filters.get("text") is not None:
+        raise UsageError("stats are not of texts", remedy="search for it, or leave it out")
+    model, since, until = filters.get("model"), filters.get("since"), filters.get("until")
+    wide: Filters = {"archived": None, "subagents": True, "forks": True}
+    kept: Filters = {**wide, **filters, "model": None, "since": None, "until": None, "text": None}
+    selection = Selection(**kept)
+
+    def work(index: Index) -> Stats:
+        look, counter = Home(home, fs), _Counter(model, since, until)
+        for files in _sessions(look, index, selection, progress):
+            counter.count(files)
+        counter.notes += look.notes
+        return counter.close()
+
+    return with_index(home, fs, work)
+
+
+def _sessions(
+    look: Home, index: Index, selection: Selection, progress: Progress | None
+) -> Iterator[list[tuple[Entry, Digest]]]:
+    """The files of each thread that fits, the one that it goes on in first."""
+    names = [named for _, thread in look.threads(selection) for named in _head_first(thread, selection.archived)]
+    found = index.digests(names, progress, at_once=True)
+    is_narrow = selection.is_narrow
+    for _, files in itertools.groupby(found, lambda each: each[0].thread):
+        head, digest, mtime = first = next(files)
+        if is_narrow and not _is_chosen(head, digest, mtime, look, selection):
+            continue
+        yield [(named, digest) for named, digest, _ in (first, *files)]
+
+
+def _head_first(thread: Thread, archived: bool | None) -> Sequence[Entry]:
+    if archived is None:
+        return thread.files
+    return sorted(thread.files, key=lambda named: named.archived is not archived)
+
+
+def _is_chosen(head: Entry, digest: Digest, mtime: float, look: Home, selection: Selection) -> bool:
+    from rollout.home.row import row_of
+
+    row = row_of(head, (), digest, mtime, look.names, look.fs)
+    is_left_out = (row.is_subagent and not selection.subagents) or (row.is_fork and not selection.forks)
+    return not is_left_out and selection.fits(row, digest)

@@ -1,0 +1,422 @@
+"""A home full of rollouts: logs are made, opened and deleted here.
+
+Names of files come from ids and the clock, never from data; files are 0600, directories 0700. A file that forks refer
+to is not deleted, unless the forks are made to stand alone first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
+
+from rollout.errors import UsageError
+from rollout.files import layout as homes
+from rollout.files.disk import REAL, FileSystem, RealFileSystem
+from rollout.files.durability import Durability
+from rollout.files.encrypted.keyed_disk import with_keys
+from rollout.files.thread_names import read_names
+from rollout.format import labels
+from rollout.home.filters import Filters, Selection, Sort
+from rollout.limits import DEFAULT_BUDGET_BYTES, DEFAULT_SESSIONS
+from rollout.session.environment import Ports
+
+if TYPE_CHECKING:
+    from rollout.files.encrypted.keys import Cipher
+    from rollout.files.sealed.seal import Sealed
+    from rollout.home.agent_view import Current, Transcript
+    from rollout.home.doctor import Diagnosis
+    from rollout.home.index.status import IndexStatus
+    from rollout.home.lifecycle import Keeper
+    from rollout.home.listing import Page
+    from rollout.home.maintenance.disk_usage import Room
+    from rollout.home.row import Row
+    from rollout.home.search import Hits
+    from rollout.home.stats import Stats
+    from rollout.home.tree import Node
+    from rollout.session.log import Rollout
+    from rollout.session.turn import Tags
+
+Reference = str | os.PathLike[str] | int
+"""A thread id, the beginning or the name of one, a path, or -1, -2, … for the newest threads (see `Store.resolve`)."""
+Mode = Literal["append", "read"]
+Progress: TypeAlias = Callable[[int, int], None]
+Paths: TypeAlias = list[Path]
+
+VERSION = "0.1.0"
+"""The `cli_version` of a log whose maker does not say one: this library's."""
+_RESERVED = frozenset({"id", "timestamp", "forked_from_id", "history_base", "history_mode"})
+
+
+class Store:
+    """A home: `home`, else $ROLLOUT_HOME, else $CODEX_HOME, else ~/.codex. Nothing is made before it is needed.
+
+    `clock` gives Unix seconds, `randomness(n)` n bytes; `fs` is the file system (by default the real one, which
+    writes nothing outside of the home). With a `cipher` (else the keys in the file $ROLLOUT_KEYS_FILE, if that is set)
+    what is made here is encrypted, and what is written to a file without a record; plain rollouts stay as they are.
+    """
+
+    def __init__(
+        self,
+        home: str | os.PathLike[str] | None = None,
+        *,
+        clock: Callable[[], float] = time.time,
+        fs: FileSystem | None = None,
+        randomness: Callable[[int], bytes] = os.urandom,
+        cipher: Cipher | None = None,
+    ) -> None:
+        self.home = homes.absolute(home)
+        self._ports = Ports(self.home, with_keys(fs or RealFileSystem(self.home), cipher), clock, randomness)
+        self._outside = dataclasses.replace(self._ports, home=None, fs=with_keys(fs or REAL, cipher))
+
+    def __repr__(self) -> str:
+        return f"<Store {self.home}>"
+
+    def create(
+        self,
+        *,
+        cwd: str | os.PathLike[str],
+        model_provider: str,
+        originator: str = "rollout",
+        source: str | Mapping[str, Any] = "cli",
+        base_instructions: str | Mapping[str, Any] | None = None,
+        git: Mapping[str, Any] | None = None,
+        durability: Durability = Durability.TURN,
+        session_id: str | None = None,
+        tags: Tags = None,
+        **more: Any,
+    ) -> Rollout:
+        """A new thread, open for writing and on the disk (unless the durability is NONE).
+
+        The arguments are what its session_meta says; `more` are further keys of it. `session_id` and `tags` are the
+        label of the log, inside of that which is in force here. RecordError, UsageError, WriteError.
+        """
+        from rollout.format.encoder import Part, encode, timestamp
+        from rollout.session.label_scope import in_force
+        from rollout.session.log import create_log
+        from rollout.session.log_path import new_path
+
+        label = in_force(labels.UNLABELLED).around(labels.label(session_id, tags))
+        if reserved := sorted(_RESERVED & more.keys()):
+            raise UsageError(f"{reserved[0]} is not for the caller to say", remedy="leave it out")
+        thread, created = self._ports.new_id(), self._ports.clock()
+        said = {"text": base_instructions} if isinstance(base_instructions, str) else base_instructions
+        meta = {
+            "id": thread,
+            "timestamp": timestamp(created),
+            "cwd": os.fspath(cwd),
+            "originator": originator,
+            "cli_version": more.pop("cli_version", VERSION),
+            "source": source,
+            "model_provider": model_provider,
+            **({} if said is None else {"base_instructions": said}),
+            **({} if git is None else {"git": git}),
+            **more,
+        }
+        part = Part("session_meta", encode(meta))
+        path = new_path(self._ports, thread)
+        return create_log(path, thread, part, created, self._ports, durability, label=label)
+
+    def open(
+        self,
+        ref: Reference,
+        mode: Mode = "append",
+        *,
+        durability: Durability = Durability.TURN,
+        session_id: str | None = None,
+        tags: Tags = None,
+    ) -> Rollout:
+        """A log that is there: to go on with, locked for this writer, or to read.
+
+        For append a sealed one is unsealed first, its end is mended, and a turn that a crash left open is closed as
+        interrupted. NotFound, Ambiguous, NotARollout, Locked (names who writes), WriteError. `session_id` and `tags`
+        are said in the log's label, for as long as it is open.
+        """
+        from rollout.session.log import open_log, read_log
+
+        path, label = self.resolve(ref, to_change=mode == "append"), labels.label(session_id, tags)
+        if mode == "read":
+            return read_log(path, self._ports_for(path), label)
+        if mode != "append":
+            raise UsageError(f"{mode!r} is no mode", remedy='give "append" or "read"')
+        return open_log(path, self._ports_for(path), durability, label)
+
+    def list(
+        self,
+        *,
+        limit: int = 50,
+        cursor: str | None = None,
+        sort: Sort = "created",
+        progress: Progress | None = None,
+        **filters: Unpack[Filters],
+    ) -> Page:
+        """A page of the rollouts of this home, newest first (as they were created, or written to: `updated`).
+
+        One row a thread; the filters are those of `Filters`. Archived ones, subagents and forks are left out unless
+        they are asked for. `cursor` is that of the page before; `progress(done, total)` counts threads. UsageError.
+        """
+        from rollout.home.listing import list_rows
+
+        selection = Selection(sort, **filters)
+        home, fs = self.home, self._ports.fs
+        return list_rows(home, fs, selection, limit=limit, cursor=cursor, progress=progress)
+
+    def search(
+        self,
+        query: str,
+        *,
+        limit: int = 20,
+        cursor: str | None = None,
+        kinds: Iterable[str] | None = None,
+        standing: bool | None = None,
+        progress: Progress | None = None,
+        **filters: Unpack[Filters],
+    ) -> Hits:
+        """Records that hold all words of the query (see `home.query`), newest session first, and whether they stand.
+
+        `kinds` are some of user, assistant, tool_call, tool_output; `standing`: only what the model still sees (False:
+        only what it does not). The filters choose threads as in `list`, but subagents and forks are searched unless
+        they are turned off; session_id and tags must be those of the record itself. UsageError, SourceError.
+        """
+        from rollout.home.search import search_home
+
+        filters.setdefault("subagents", True)
+        filters.setdefault("forks", True)
+        selection = Selection(**filters)
+        home, fs = self.home, self._ports.fs
+        return search_home(
+            home, fs, query, selection, limit=limit, cursor=cursor, kinds=kinds, standing=standing, progress=progress
+        )
+
+    def tree(self, *, progress: Progress | None = None) -> tuple[Node, ...]:
+        """All rollouts, archived ones too, with what was forked from them, went back in them, was started by them.
+
+        Roots newest first, the children of each oldest first.
+        """
+        from rollout.home.tree import grow_tree
+
+        return grow_tree(self.home, self._ports.fs, progress=progress)
+
+    def shorten(self, ids: Iterable[str]) -> dict[str, str]:
+        """For each thread id its shortest beginning, by groups, that is a reference to it alone in this home."""
+        from rollout.home.short_ids import shorten
+
+        threads = (entry.thread for entry in homes.scan(self.home, fs=self._ports.fs))
+        return shorten(ids, threads)
+
+    def resolve(self, ref: Reference, *, to_change: bool = False) -> Path:
+        """The file that a reference names: -1 (the newest), a thread id, the beginning or name of one, else a path.
+
+        In that order; what looks like a path (`a/b`, `./a`, `a.jsonl`) is one. Of a thread with several files, the one
+        that it goes on in. NotFound, Ambiguous, UsageError. `to_change`: NotARollout, too, for a file of which neither
+        its name nor a session_meta says that it is one; whatever changes or deletes a file asks so.
+        """
+        from rollout.files.source import locate, locate_to_change
+
+        locate = locate_to_change if to_change else locate
+        return locate(ref, self.home, fs=self._ports.fs)
+
+    def names(self) -> Mapping[str, str]:
+        """The names of threads by id, as `session_index.jsonl` has them: any text, also of threads that are gone."""
+        return read_names(self.home, self._ports.fs)
+
+    def rename(self, ref: Reference, name: str | None) -> str | None:
+        """Names a thread for all who read `session_index.jsonl`, or takes its name away (None); the name as it is kept.
+
+        It is never encrypted. UsageError for one that could be read as a path or an id, or that another thread has.
+        """
+        path = self.resolve(ref, to_change=True)
+        return self._keeper_for(path).rename(path, name)
+
+    def archive(self, ref: Reference) -> Path:
+        """Moves all files of a thread to `archived_sessions`; the new path. Forks go on finding it there.
+
+        An archived one stays as it is. UsageError (it lies in no home), Locked; WriteError, also if the archive has a
+        file of that name: nothing is lost, and once more moves the rest.
+        """
+        path = self.resolve(ref, to_change=True)
+        return self._keeper_for(path).archive(path)
+
+    def unarchive(self, ref: Reference) -> Path:
+        """Moves all files of a thread back to the days of their names; the new path. As `archive`."""
+        path = self.resolve(ref, to_change=True)
+        return self._keeper_for(path).unarchive(path)
+
+    def forks_of(self, ref: Reference) -> Paths:
+        """The files that go on from a file of this thread, but for its own reverts."""
+        return self._keeper_for(path := self.resolve(ref)).forks_of(path)
+
+    def detach(self, ref: Reference) -> Path:
+        """Makes a fork stand alone: its file then holds the lines of its bases. What goes on from it is detached first.
+
+        NotFound if a base is missing, Locked, InUse, WriteError: it is as it was.
+        """
+        path = self.resolve(ref, to_change=True)
+        return self._keeper_for(path).detach(path)
+
+    def delete(self, ref: Reference, *, detach_forks: bool = False) -> Path:
+        """Removes all files of a thread; the path of the newest. InUse if forks refer to it, unless detached first.
+
+        A path outside of the home is one file. Locked, WriteError.
+        """
+        path = self.resolve(ref, to_change=True)
+        return self._keeper_for(path).delete(path, detach_forks=detach_forks)[-1]
+
+    def seal(self, ref: Reference, *, level: int = 3, progress: Progress | None = None) -> Sealed:
+        """Puts a `.jsonl.zst` in the place of a rollout's file, read back and compared before the plain one goes.
+
+        Everything reads it as before; opening it for append unseals it. One that is sealed stays as it is. `level` is
+        Zstandard's, 1 to 22; `progress(done, total)` is called now and then. NotFound, Ambiguous, NotARollout,
+        UsageError, Locked, Conflict, WriteError: the plain file is there still.
+        """
+        from rollout.files.sealed.seal import seal
+        from rollout.files.writer import holder
+
+        path = self.resolve(ref, to_change=True)
+        ports = self._ports_for(path)
+        by = holder(ports.timestamp())
+        return seal(ports.fs, path, held_by=by, level=level, progress=progress)
+
+    def unseal(self, ref: Reference, *, progress: Progress | None = None) -> Path:
+        """Puts the plain file in the place of the sealed one, whichever program sealed it; its path.
+
+        One that is plain stays as it is. NotFound, Ambiguous, NotARollout, Locked; WriteError with the offset of the
+        damage if not all of the sealed file can be unpacked: it is there still.
+        """
+        from rollout.files.sealed.seal import unseal
+        from rollout.files.writer import holder
+
+        path = self.resolve(ref, to_change=True)
+        ports = self._ports_for(path)
+        by = holder(ports.timestamp())
+        return unseal(ports.fs, path, held_by=by, progress=progress)
+
+    def keys_of(self, ref: Reference) -> frozenset[str]:
+        """The ids of the keys that a rollout's file is encrypted with: none, if it is plain. Needs no key."""
+        from rollout.home.maintenance.rekey import keys_of
+
+        path = self.resolve(ref)
+        return keys_of(self._ports_for(path).fs, path)
+
+    def rekey(self, ref: Reference, *, detach_forks: bool = False) -> Path:
+        """Encrypts a rollout's file anew under the current key; a plain one if nothing refers to it any more. Its path.
+
+        Proven to say the same before it takes the old one's place. UsageError (no key, or it is sealed), InUse, NoKey,
+        WrongKey, Locked, Conflict, WriteError: it is as it was. See `rollout.home.maintenance.rekey`.
+        """
+        from rollout.home.maintenance.rekey import rekey
+
+        path = self.resolve(ref, to_change=True)
+        if detach_forks and not self.keys_of(path):
+            self._keeper_for(path).detach_users([path])
+        rekey(self._ports_for(path).fs, path, self.home)
+        return path
+
+    def decrypt(self, ref: Reference) -> Path:
+        """Puts a plain file in the place of an encrypted one, each line where it was; its path. As `rekey`."""
+        from rollout.home.maintenance.rekey import decrypt
+
+        path = self.resolve(ref, to_change=True)
+        decrypt(self._ports_for(path).fs, path, self.home)
+        return path
+
+    def du(self, refs: Sequence[Reference] | None = None, *, progress: Progress | None = None) -> Room:
+        """What the bytes of these rollouts (None: of all, archived ones too) are for, and what sealing would give back.
+
+        A file that cannot be read is a row with its trouble. NotFound, Ambiguous.
+        """
+        from rollout.home.maintenance.disk_usage import measure
+
+        paths = None if refs is None else [self.resolve(ref) for ref in refs]
+        return measure(paths, self.home, self._ports.fs, progress)
+
+    def refresh_index(self, rebuild: bool = False, texts: bool = True, progress: Progress | None = None) -> IndexStatus:
+        """Brings the index of the home up to date, the `texts` that are searched too; `rebuild`: begins anew.
+
+        It is a cache: lists and searches do the same on their own, as far as they need it.
+        """
+        from rollout.home.index.refresh import refresh_index
+
+        return refresh_index(self.home, self._ports.fs, rebuild=rebuild, texts=texts, progress=progress)
+
+    def index_status(self) -> IndexStatus:
+        """How much of the home the index knows; no rollout is opened."""
+        from rollout.home.index.refresh import status_of_index
+
+        return status_of_index(self.home, self._ports.fs)
+
+    def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
+        """What is wrong in this home, and for each thing the command that helps; nothing is changed.
+
+        `progress(bytes_done, bytes_total)` is of what the index does not know. See `rollout.home.findings`.
+        """
+        from rollout.home.doctor import diagnose
+
+        return diagnose(self.home, self._ports.fs, self._ports.clock, progress)
+
+    def stats(self, *, progress: Progress | None = None, **filters: Unpack[Filters]) -> Stats:
+        """What the sessions of this home have spent, by day, model and project, and what is in context now.
+
+        The filters choose threads as in `list`, but archived ones, subagents and forks count unless turned off, and
+        `model`, `since` and `until` choose what was spent by that model, on those days (UTC). UsageError.
+        """
+        from rollout.home.stats import count_stats
+
+        return count_stats(self.home, self._ports.fs, filters, progress)
+
+    def list_sessions(
+        self,
+        limit: int = DEFAULT_SESSIONS,
+        *,
+        current: Current = None,
+        session_id: str | None = None,
+    ) -> tuple[Row, ...]:
+        """The newest sessions, for an agent: the `current` one is left out. See `rollout.list_sessions`."""
+        from rollout.home.agent_view import Sessions
+
+        return Sessions(self.home, self._ports.fs, current).list(limit, session_id)
+
+    def read_session(
+        self,
+        ref: Reference,
+        *,
+        budget_bytes: int = DEFAULT_BUDGET_BYTES,
+        current: Current = None,
+    ) -> Transcript:
+        """What was said in another session than the `current` one, cut to a budget. See `rollout.read_session`."""
+        from rollout.home.agent_view import Sessions
+
+        return Sessions(self.home, self._ports.fs, current).read(ref, budget_bytes)
+
+    def _keeper_for(self, path: Path) -> Keeper:
+        from rollout.home.lifecycle import Keeper
+
+        ports = self._ports_for(path)
+        return Keeper(self.home, ports.fs, self._ports.timestamp)
+
+    def _ports_for(self, path: Path) -> Ports:
+        return self._ports if path.absolute().is_relative_to(self.home) else self._outside
+
+
+def open_rollout(
+    source: Reference,
+    mode: Mode = "append",
+    *,
+    home: str | os.PathLike[str] | None = None,
+    durability: Durability = Durability.TURN,
+    session_id: str | None = None,
+    tags: Tags = None,
+    cipher: Cipher | None = None,
+) -> Rollout:
+    """Opens a log by path or reference, to go on with or to read. See `Store.open`.
+
+    The home is `home`, else the one that the file lies in, else the default one.
+    """
+    from rollout.files.source import locate
+
+    path = locate(source, None if home is None else Path(home).expanduser())
+    store = Store(home or homes.home_of(path), cipher=cipher)
+    return store.open(path, mode, durability=durability, session_id=session_id, tags=tags)

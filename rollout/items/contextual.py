@@ -1,0 +1,145 @@
+"""S5: which messages the program wrote itself. The one table of fragments; whoever wants to know asks here.
+
+A user message is *contextual* if any text part of it, trimmed and caseless, begins and ends as one of `USER_FRAGMENTS`
+or of `TAGS_WITH_ATTRIBUTES`, or begins as one of `USER_OPENINGS`; a developer message if one begins as one of
+`DEVELOPER_OPENINGS`. Every other user message is a person's, a user boundary (S1). Caseless is meant of ASCII, and
+what is trimmed is Unicode's white space, as Codex does both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from rollout.dialects import codex as r
+from rollout.format.envelope import decode_value
+
+USER_FRAGMENTS: tuple[tuple[str, str], ...] = (
+    ("# agents.md instructions", "</instructions>"),
+    *(
+        (f"<{tag}>", f"</{tag}>")
+        for tag in (
+            "environment_context",
+            "skill",
+            "user_shell_command",
+            "turn_aborted",
+            "subagent_notification",
+            "recommended_plugins",
+            "goal_context",
+            "agent_message_board_notification",
+        )
+    ),
+)
+TAGS_WITH_ATTRIBUTES: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"<codex_internal_context source=[^>]*>"), "</codex_internal_context>"),
+    (re.compile(r"<hook_prompt[ \t\r\n][^>]*>"), "</hook_prompt>"),
+)
+"""Openings that hold something of their own, each with its closing."""
+USER_OPENINGS: tuple[str, ...] = (
+    "warning: the maximum number of unified exec processes",
+    "warning: apply_patch was requested via",
+    "warning: your account was flagged for potentially high-risk cyber activity",
+)
+DEVELOPER_OPENINGS: tuple[str, ...] = (
+    *(
+        f"<{tag}>"
+        for tag in (
+            "permissions instructions",
+            "model_switch",
+            "collaboration_mode",
+            "realtime_conversation",
+            "personality_spec",
+            "apps_instructions",
+            "context_window",
+            "context_window_guidance",
+            "environments_instructions",
+            "git_attribution",
+            "managed_developer_instructions",
+            "multi_agent_mode",
+            "multi_agent_role",
+            "persistent_mode",
+            "plugins_instructions",
+            "rollout_budget",
+            "skills_instructions",
+            "token_budget",
+            "tools",
+        )
+    ),
+    "approved command prefix saved:",
+)
+_WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
+"""Unicode's. Python's own trimming takes four control characters more."""
+_FIRST = frozenset("<#wW" + _WHITE_SPACE)
+_EDGE = 128  # longer than any opening or closing
+_ASCII_SMALL = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+SUMMARY_OPENING = "Another language model started to solve this problem and produced a summary of its thinking process."
+"""How the message begins, of role user, in which a compaction leaves its summary to the model."""
+
+_message = msgspec.json.Decoder(r.Message)
+
+
+def is_contextual(role: str, texts: list[str]) -> bool:
+    """Whether a message of `role` with these text parts was written by the program."""
+    if role == "user":
+        return any(_is_user_fragment(text) for text in texts)
+    return role == "developer" and any(_opening(text).startswith(DEVELOPER_OPENINGS) for text in texts)
+
+
+def is_program_message(item: Mapping[str, Any]) -> bool:
+    """Whether an item is a message that the program wrote itself, not a person (S5).
+
+    Of role user (the project's instructions, the environment, what a hook said, …) or developer (permissions, …).
+    """
+    role, content = item.get("role"), item.get("content")
+    if item.get("type") != "message" or not isinstance(role, str):
+        return False
+    parts = content if isinstance(content, list) else [{"text": content}]
+    texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
+    return is_contextual(role, [text for text in texts if isinstance(text, str)])
+
+
+def _opening(text: str) -> str:
+    begin = text[:_EDGE]
+    if begin[:1] in _WHITE_SPACE:  # true of an empty text, too
+        begin = text.lstrip(_WHITE_SPACE)[:_EDGE]
+    return begin.translate(_ASCII_SMALL)
+
+
+def _is_user_fragment(text: str) -> bool:
+    if text[:1] not in _FIRST:
+        return False
+    head = _opening(text)
+    if head.startswith(USER_OPENINGS):
+        return True
+    trimmed = text.strip(_WHITE_SPACE)
+    tail = trimmed[-_EDGE:].translate(_ASCII_SMALL)
+    if any(head.startswith(opening) and tail.endswith(closing) for opening, closing in USER_FRAGMENTS):
+        return True
+    return any(
+        tail.endswith(closing)
+        and (found := opening.match(trimmed.translate(_ASCII_SMALL))) is not None
+        and found.end() + len(closing) <= len(trimmed)
+        for opening, closing in TAGS_WITH_ATTRIBUTES
+    )
+
+
+def texts_of(item: bytes | msgspec.Raw) -> list[str] | None:
+    """The text parts of a message item; None if its content has another shape than format.md tells of."""
+    try:
+        content = _message.decode(item).content
+    except msgspec.ValidationError:
+        return _odd_texts(item)
+    if content is None:
+        return []
+    return [content] if isinstance(content, str) else [part.text for part in content if part.text is not None]
+
+
+def _odd_texts(item: bytes | msgspec.Raw) -> list[str] | None:
+    content = decode_value(item).get("content")
+    if not isinstance(content, list):
+        return None
+    texts = [part.get("text") for part in content if isinstance(part, dict)]
+    return [text for text in texts if isinstance(text, str)]

@@ -1,0 +1,149 @@
+"""The texts of a record that a search looks through.
+
+A record has at most one text: what a user or another agent said (`user`), what the model answered (`assistant`), what
+it asked a tool for (`tool_call`: the name and the values of the arguments), what came back (`tool_output`). What the
+program wrote itself is not searched (contextual messages, S5; developer and system messages; events, settings), nor is
+reasoning. Neither are images and other long runs of base64. The items of a compaction's replacement_history repeat
+what stood before, and its summary is nobody's own words: both are left out, the lines above it are found instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from rollout.dialects import codex as r
+from rollout.format import envelope as codec
+from rollout.items import contextual
+from rollout.limits import SEARCH_TEXT_CHARACTERS
+
+USER, ASSISTANT, TOOL_CALL, TOOL_OUTPUT = "user", "assistant", "tool_call", "tool_output"
+KINDS = (USER, ASSISTANT, TOOL_CALL, TOOL_OUTPUT)
+
+_CALLS = {
+    "function_call": ("name", "arguments"),
+    "custom_tool_call": ("name", "input"),
+    "local_shell_call": ("action",),
+    "web_search_call": ("action",),
+    "tool_search_call": ("arguments",),
+    "image_generation_call": ("revised_prompt",),
+}
+_OUTPUTS = {
+    "function_call_output": "output",
+    "custom_tool_call_output": "output",
+    "tool_search_output": "tools",
+}
+_SILENT_KEYS = frozenset({"type", "image_url", "encrypted_content"})
+_BASE64_CHARACTERS = 256
+_BASE64 = re.compile(rf"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/=_-]{{{_BASE64_CHARACTERS},}}+")
+_ESCAPED_SPACE = re.compile(r"\\[nrt]")
+_MOST_VALUES = 10_000
+
+
+def text_of(data: bytes, envelope: r.Envelope) -> tuple[str, str] | None:
+    """The kind and the text of one record (`data` is its JSON); None if it has none to be searched.
+
+    The text is at most `SEARCH_TEXT_CHARACTERS` long, its beginning counts. Never fails, whatever the record holds.
+    """
+    found = _text_of(data, envelope)
+    if found is None:
+        return None
+    kind, text = found
+    text = text[:SEARCH_TEXT_CHARACTERS]
+    if len(text) >= _BASE64_CHARACTERS:
+        text = _BASE64.sub(" ", text)
+    return (kind, text) if text and not text.isspace() else None
+
+
+def _text_of(data: bytes, envelope: r.Envelope) -> tuple[str, str] | None:
+    head, type = envelope.payload, envelope.type
+    if head is None:
+        return None
+    if head is msgspec.UNSET:
+        kind, role = type, envelope.role
+    elif type == "response_item":
+        kind, role = head.type, head.role
+    elif type == "inter_agent_communication":
+        content = codec.decode_value(codec.payload_of(data)).get("content")
+        return (USER, content) if isinstance(content, str) else None
+    else:
+        return None
+    if kind == "agent_message":
+        return USER, "\n".join(contextual.texts_of(codec.payload_of(data)) or [])
+    if kind == "message":
+        return _message(codec.payload_of(data), role)
+    if kind in _CALLS:
+        item = codec.decode_value(codec.payload_of(data))
+        return TOOL_CALL, "\n".join(filter(None, (_asked(item.get(key)) for key in _CALLS[kind])))
+    if kind in _OUTPUTS:
+        return TOOL_OUTPUT, _answered(codec.decode_value(codec.payload_of(data)).get(_OUTPUTS[kind]))
+    return None
+
+
+def _message(item: msgspec.Raw, role: str | None) -> tuple[str, str] | None:
+    if role not in (USER, ASSISTANT):
+        return None
+    texts = contextual.texts_of(item) or []
+    return None if contextual.is_contextual(role, texts) else (role, "\n".join(texts))
+
+
+def _asked(value: Any) -> str:
+    """The values of arguments, be they JSON, JSON in a string, or plain text."""
+    return _joined(_opened(value) if isinstance(value, str) else value)
+
+
+def _answered(value: Any) -> str:
+    """The text of an output: plain, in parts, or in an object with `output` or `content`, be it JSON in a string."""
+    if isinstance(value, str):
+        inner = _opened(value)
+        if isinstance(inner, str):
+            return inner
+        told = inner.get("output") if isinstance(inner, dict) else None
+        return told if isinstance(told, str) else _ESCAPED_SPACE.sub(" ", value)
+    if isinstance(value, dict):
+        told = value.get("output", value.get("content"))
+        return told if isinstance(told, str) else _joined(value if told is None else told)
+    return _joined(value)
+
+
+def _opened(text: str) -> Any:
+    """The value of a text that is JSON (an object or an array), else the text."""
+    if text[:1] not in ("{", "[") or len(text) > 4 * SEARCH_TEXT_CHARACTERS:
+        return text
+    encoded = text.encode()
+    try:
+        return text if codec.is_too_deep(encoded, 64) else msgspec.json.decode(encoded)
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return text
+
+
+def _joined(value: Any) -> str:
+    """The strings and numbers of a JSON value in their order, those of a list of strings in one line."""
+    if isinstance(value, list) and all(isinstance(part, str) for part in value):
+        return " ".join(value)
+    found = []
+    for leaf in _leaves(value):
+        found.append(leaf)
+        if len(found) == _MOST_VALUES:
+            break
+    return "\n".join(found)
+
+
+def _leaves(value: Any) -> Iterator[str]:
+    stack = [value]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, list):
+            stack += [" ".join(value)] if value and all(isinstance(part, str) for part in value) else reversed(value)
+        elif isinstance(value, dict):
+            stack += [inner for key, inner in reversed(value.items()) if key not in _SILENT_KEYS]
+        elif value is not None and not isinstance(value, bool):
+            try:
+                yield str(value)
+            except ValueError:  # a whole number beyond Python's limit of digits
+                continue

@@ -1,0 +1,1 @@
+"""One session: reading and following it, its turns, writing and forking it."""

@@ -1,0 +1,180 @@
+"""What differs between two states: two moments of a session, two sessions, a fork and what it was forked from.
+
+Items are compared as the model sees them: keys that only programs read (ids, status, metadata) and nulls do not count,
+so what a compaction keeps of the history is kept. Where two logs part is told by their files, not by their items.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from rollout.files.common_base import is_all, parting_of
+from rollout.files.positions import Extent, line_number
+from rollout.fold.history import History, Item
+from rollout.fold.projection import Baseline, Cleared, Reference
+from rollout.fold.sequence_diff import Run, align
+from rollout.items.prompt import PROGRAM_KEYS
+from rollout.session.explanation import Explained, Explanation
+from rollout.session.state import State
+
+Relation = Literal["same", "later", "earlier", "parted", "unrelated"]
+"""Of `after` to `before`: the same moment, a later one of its log, an earlier one, one of a log that went its own way
+behind a line that both have, one of a log that shares no line with it."""
+
+_NOT_SEEN = PROGRAM_KEYS | {"id", "status", "phase"}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Changed:
+    """A value that differs; None where there is none."""
+
+    key: str
+    before: Any
+    after: Any
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Shared:
+    """The newest line that both logs have: its end in the file of `before` that holds it."""
+
+    thread_id: str
+    path: str | None
+    line: int
+    end: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Diff:
+    """From `before` to `after`. `runs` tell in order which items were kept, went or came.
+
+    `settings` are model, reference (set, cleared, never) and base_instructions; `context`, `world` and `tokens` the
+    keys that differ in the reference context, the world state and the token usage. Empty where nothing does.
+    """
+
+    before: State
+    after: State
+    relation: Relation
+    shared: Shared | None
+    runs: tuple[Run, ...]
+    settings: tuple[Changed, ...]
+    context: tuple[Changed, ...]
+    world: tuple[Changed, ...]
+    tokens: tuple[Changed, ...]
+
+    @property
+    def added(self) -> History:
+        """The items of `after` that `before` has not."""
+        return _taken(self.after.history, [range(run.after, run.after + run.count) for run in self._of("added")])
+
+    @property
+    def gone(self) -> History:
+        """The items of `before` that `after` has not."""
+        return _taken(self.before.history, [range(run.before, run.before + run.count) for run in self._of("gone")])
+
+    @property
+    def kept_count(self) -> int:
+        """How many items both have, in the same order."""
+        return sum(run.count for run in self._of("kept"))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether a model and its program would notice nothing."""
+        changed = self.settings or self.context or self.world or self.tokens
+        return not changed and all(run.change == "kept" for run in self.runs)
+
+    def fates(self) -> tuple[Explained | None, ...]:
+        """For each of `gone` what `explain` says of its line in the log of `after`: what took it away. Reads both logs.
+
+        None where the item has no line of its own (a compaction put it there), or its line is not in that log.
+        """
+        own = [i for i, entry in enumerate(self.before.history.entries) if not isinstance(entry, msgspec.Raw)]
+        lines = [line for line in Explanation(self.before.origin) if line.status == "visible"]
+        if len(own) != len(lines):  # not all that count are shown: some have expired
+            return (None,) * len(self.gone)
+        places = {i: _place(line) for i, line in zip(own, lines, strict=True)}
+        gone = [places.get(i) for run in self._of("gone") for i in range(run.before, run.before + run.count)]
+        wanted = set(gone)
+        said = {_place(line): line for line in Explanation(self.after.origin) if _place(line) in wanted}
+        return tuple(None if place is None else said.get(place) for place in gone)
+
+    def _of(self, change: str) -> list[Run]:
+        return [run for run in self.runs if run.change == change]
+
+
+def _place(line: Explained) -> tuple[str | None, int]:
+    return line.path, line.offset
+
+
+def diff(before: State, after: State) -> Diff:
+    """What it takes to come from one state to the other. Reads both histories, and the heads of the files."""
+    relation, shared = _relate(before, after)
+    return Diff(
+        before=before,
+        after=after,
+        relation=relation,
+        shared=shared,
+        runs=tuple(align(*_marks(before.history, after.history))),
+        settings=_changed(_settings(before), _settings(after)),
+        context=_changed(before.reference_context, after.reference_context),
+        world=_changed(before.world_state, after.world_state),
+        tokens=_changed(before.token_usage, after.token_usage),
+    )
+
+
+def _relate(before: State, after: State) -> tuple[Relation, Shared | None]:
+    with before.origin.opened() as old, after.origin.opened() as new:
+        parting = parting_of(old, new, before.origin.limits)
+        if parting is None:
+            return "unrelated", None
+        segment, end = parting.before
+        file = old.segments[segment]
+        line = line_number(old.segments, Extent(segment, end))
+        shared = Shared(file.thread, file.path, line, end)
+        is_all_of_before = is_all(old.segments, parting.before)
+        is_all_of_after = is_all(new.segments, parting.after)
+    if is_all_of_before:
+        return "same" if is_all_of_after else "later", shared
+    return "earlier" if is_all_of_after else "parted", shared
+
+
+def _settings(state: State) -> dict[str, Any]:
+    told = {"model": state.previous_model, "reference": _word(state.reference)}
+    return {**told, "base_instructions": state.base_instructions}
+
+
+def _word(reference: Reference) -> str:
+    if isinstance(reference, Baseline):
+        return "set"
+    return "cleared" if isinstance(reference, Cleared) else "never"
+
+
+def _changed(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> tuple[Changed, ...]:
+    old, new = before or {}, after or {}
+    both = ((key, old.get(key), new.get(key)) for key in dict.fromkeys([*old, *new]))
+    return tuple(Changed(*found) for found in both if found[1] != found[2])
+
+
+def _taken(history: History, places: list[range]) -> History:
+    return History([history.entries[i] for place in places for i in place], history.summaries)
+
+
+def _marks(before: History, after: History) -> tuple[list[int | bytes], list[int | bytes]]:
+    """For each item of both what is the same for items that look the same to a model.
+
+    Those at the beginning that are recorded in the same bytes are not decoded: their number is their mark.
+    """
+    pairs = zip(before.entries, after.entries, strict=False)
+    same = sum(1 for _ in itertools.takewhile(lambda pair: bytes(pair[0]) == bytes(pair[1]), pairs))
+    numbers: list[int | bytes] = [*range(same)]
+    return numbers + [_mark(item) for item in before[same:]], numbers + [_mark(item) for item in after[same:]]
+
+
+def _mark(item: Item) -> bytes:
+    seen = {key: value for key, value in item.items() if key not in _NOT_SEEN and value not in (None, [])}
+    return hashlib.blake2b(msgspec.json.encode(seen, order="deterministic"), digest_size=16).digest()

@@ -1,0 +1,308 @@
+"""The newest lines of a session, and those that follow while it is written.
+
+A line is told once it has its end (and its batch is whole), with what it is and what became of it by then: what is
+written later can take it back, which is told as a notice. A *notice* is whatever happens to the file beside growing: it
+is cut, replaced, sealed, moved, deleted, or the thread goes on in another file. Only looks at the disk, again and
+again, and only the new bytes are read: it takes no lock, and needs nobody to tell it anything.
+
+Bytes that come and go between two looks are not seen. Of a file that was replaced, what stands behind the last place
+where both were the same is told anew; where there is none, what is appended from then on.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from rollout import ids
+from rollout.errors import NotFound, UsageError
+from rollout.files.encrypted.keys import Cipher
+from rollout.files.file_watch import Whereabouts, Whereto
+from rollout.files.lineage import Lineage
+from rollout.files.port import Status
+from rollout.files.source import Origin, find
+from rollout.fold.collector import Gatherer
+from rollout.fold.engine import Reconstruction
+from rollout.fold.timeline import Enough, Judge
+from rollout.format import lines
+from rollout.home.index.scan import join_of
+from rollout.limits import DEFAULT, Limits
+from rollout.session.record import Record, read_records
+
+Happening: TypeAlias = Literal["line", "undone", "cut", "replaced"] | Whereto
+
+_MARKERS = frozenset({"thread_rolled_back", "items_removed", "compacted"})
+_LOST = {"rolled_back": "rolled back", "replaced": "compacted away", "removed": "removed", "expired": "expired"}
+_LEAST_S = 0.01
+_MOST_PLACES, _MOST_VISIBLE = 256, 10_000
+_STEP_BYTES = 1 << 16
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tailed:
+    """A line that was written (`happened` is "line": `record`, its `status` as in `explain`, its turn), or a notice.
+
+    A notice says in words `what` happened. `path` is the file then, `line` counts from 1 in it.
+    """
+
+    happened: Happening
+    path: Path
+    record: Record | None = None
+    status: str | None = None
+    turn_id: str | None = None
+    what: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Place:
+    """A line end that was told of: its offset, the number of lines before it, a checksum of the bytes before it."""
+
+    end: int
+    lines: int
+    join: bytes
+
+
+class Tail:
+    """Follows one thread from a file of it on. Call `look` as often as there may be something new."""
+
+    def __init__(self, origin: Origin, path: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        self.path, self.is_over = path, False
+        self._origin, self._limits = origin, origin.limits
+        self._whereabouts = Whereabouts(path, origin.home, origin.fs, clock)
+        self._status: Status | None = None
+        self._size_bytes = 0
+        self._visible: deque[int] = deque(maxlen=_MOST_VISIBLE)  # where lines begin that were told as visible
+        self._places: deque[_Place] = deque(maxlen=_MOST_PLACES)
+
+    def begin(self, last: int | None) -> Iterator[Tailed]:
+        """The `last` lines that stand there now (None: all). SourceError."""
+        self._status = self._origin.fs.status(self.path)
+        with dataclasses.replace(self._origin, path=self.path).opened() as lineage:
+            source = lineage.opened[0].source
+            end = _line_end(source, lineage.end)
+            start = 0 if last is None else _start_of_last(source, end, last, self._limits)
+            yield from self._told(lineage, _Place(start, _count_lines(source, 0, start, self._limits), b""), end)
+
+    def look(self) -> Iterator[Tailed]:
+        """What has happened since the last look. SourceError if the file that is there cannot be read."""
+        yield from self._find()
+        if self.is_over:
+            return
+        with contextlib.ExitStack() as held:
+            try:
+                status = self._origin.fs.status(self.path)
+                if status == self._status:
+                    return
+                lineage = held.enter_context(dataclasses.replace(self._origin, path=self.path).opened())
+            except (FileNotFoundError, NotADirectoryError, NotFound):
+                return  # gone between two looks: the next one finds out where to
+            source = lineage.opened[0].source
+            end, before = _line_end(source, lineage.end), self._places[-1]
+            is_other = self._status is not None and self._status.identity != status.identity
+            place = self._last_place(source, end)
+            yield from self._cut(source.size, before, is_same=place is before, is_other=is_other)
+            self._status = status
+            yield from self._told(lineage, place or self._place(source, end, 0), end)
+
+    def _find(self) -> Iterator[Tailed]:
+        """Whether the file is where it was, and whether the thread goes on in another one."""
+        notice = self._whereabouts.look()
+        if notice is None:
+            return
+        self.path, self.is_over = notice.path, notice.happened == "deleted"
+        yield Tailed(notice.happened, notice.path, what=notice.what)
+        if notice.happened == "continued":
+            self._places.clear()
+            self._visible.clear()
+            yield from self.begin(None)
+
+    def _cut(self, size_bytes: int, before: _Place, *, is_same: bool, is_other: bool) -> Iterator[Tailed]:
+        """The notice that bytes which were there are not any more."""
+        if size_bytes < self._size_bytes and (is_same or not is_other):
+            what = "a write that was cut short is gone" if is_same else "lines that were told are gone"
+            yield Tailed("cut", self.path, what=f"{self._size_bytes - size_bytes:,} bytes less: {what}")
+        elif not is_same:
+            yield Tailed("replaced", self.path, what="other bytes stand in its place")
+
+    def _last_place(self, source: lines.Source, end: int) -> _Place | None:
+        """The last place that is told of and still there; what came behind it is forgotten."""
+        while self._places:
+            place = self._places[-1]
+            if place.end <= end and join_of(source, place.end) == place.join:
+                return place
+            self._places.pop()
+        return None
+
+    def _place(self, source: lines.Source, end: int, start: int, count: int = 0) -> _Place:
+        """A line end, `count` lines behind the beginning of the file up to `start`."""
+        return _Place(end, count + _count_lines(source, start, end, self._limits), join_of(source, end))
+
+    def _told(self, lineage: Lineage, place: _Place, end: int) -> Iterator[Tailed]:
+        """The lines from a place on, and what they took back."""
+        source, path = lineage.opened[0].source, self.path
+        self._size_bytes = source.size
+        now = self._place(source, end, place.end, place.lines)
+        self._places.append(now)
+        while self._visible and self._visible[-1] >= place.end:
+            self._visible.pop()  # of lines that are gone
+        if now.end == place.end:
+            return
+        fates = _Fates(lineage, end, now.lines - place.lines, self._limits)
+        before, has_marker = tuple(self._visible), False
+        for record in read_records(_Behind(source, place.end, end), None, self._limits):
+            moved = dataclasses.replace(record, line=record.line + place.lines, offset=record.offset + place.end)
+            status, turn_id = fates.of(moved.offset) or ("damaged" if record.is_damaged else record.type, None)
+            has_marker = has_marker or not _MARKERS.isdisjoint({record.type, record.kind or ""})
+            if status == "visible":
+                self._visible.append(moved.offset)
+            yield Tailed("line", path, moved, status, turn_id)
+        if has_marker and (what := self._taken_back(before, fates)):
+            yield Tailed("undone", path, what=what)
+
+    def _taken_back(self, before: Sequence[int], fates: _Fates) -> str:
+        """What became of lines that were told as visible, in words."""
+        now = {offset: found[0] for offset in before if (found := fates.of(offset)) is not None}
+        counts = collections.Counter(status for status in now.values() if status in _LOST)
+        self._visible = deque((each for each in self._visible if now.get(each) not in _LOST), _MOST_VISIBLE)
+        told = ", ".join(f"{count:,} {_LOST[status]}" for status, count in counts.items())
+        total = sum(counts.values())
+        return f"{total:,} line{'s' if total > 1 else ''} above the model no longer sees: {told}" if counts else ""
+
+
+class _Fates:
+    """What became of the newest lines of a file up to `end`, and their turns; it is read back as far as that takes."""
+
+    def __init__(self, lineage: Lineage, end: int, count: int, limits: Limits) -> None:
+        newest, *older = lineage
+        self._segments = [dataclasses.replace(newest, end=end), *older]
+        self._limits, self._is_whole = limits, False
+        self._judge = self._judged(count)
+
+    def _judged(self, count: int) -> Judge:
+        judge = Judge(count)
+        gatherer = Gatherer(wants_items=False, traces=True, limits=self._limits)
+        try:
+            Reconstruction(self._segments, limits=self._limits, gatherer=gatherer, observer=judge).run()
+            self._is_whole = True
+        except Enough:
+            pass
+        return judge
+
+    def _reaches(self, offset: int) -> bool:
+        oldest = self._judge.oldest
+        return oldest is not None and (oldest[0] > 0 or oldest[1] <= offset)
+
+    def of(self, offset: int) -> tuple[str, str | None] | None:
+        """Status, as in `explain`, and turn id of the record at a byte; None if none is there."""
+        while not (self._is_whole or self._reaches(offset)):
+            self._judge = self._judged(4 * len(self._judge) + 1)
+        found = self._judge.find(0, offset)
+        if found is None:
+            return None
+        stay, status, _ = found
+        if stay.turn < 0:
+            return status, None
+        span, segment = self._judge.turns[stay.turn]
+        return status, span.turn_id or ids.derived_turn_id(self._segments[segment].thread, span.opening.offset)
+
+
+class _Behind:
+    """The bytes of a source between two places."""
+
+    def __init__(self, source: lines.Source, start: int, end: int) -> None:
+        self._source, self._start, self.size = source, start, end - start
+
+    def read_at(self, offset: int, n: int, /) -> bytes:
+        return self._source.read_at(self._start + offset, min(n, self.size - offset))
+
+
+def tail(
+    source: str | os.PathLike[str] | int,
+    *,
+    last: int | None = 10,
+    follow: bool = False,
+    kinds: Collection[str] = (),
+    statuses: Collection[str] = (),
+    turn: str | None = None,
+    home: str | os.PathLike[str] | None = None,
+    limits: Limits = DEFAULT,
+    cipher: Cipher | None = None,
+    interval_s: float = 0.25,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> Iterator[Tailed]:
+    """The `last` lines of a session (None: all), and with `follow` whatever happens to it until it is deleted.
+
+    Of these lines those are told that are of one of the `kinds` (a line's own type, or that of its payload), of one of
+    the `statuses` (as in `explain`) and of the `turn` (its id, or the beginning of it), where these are given; notices
+    always. Looks every `interval_s` seconds, less often where a look takes longer; `sleep` and `clock` are those of the
+    machine. SourceError, UsageError.
+    """
+    if last is not None and last < 0:
+        raise UsageError(f"{last} is no number of lines", remedy="give 0 or more")
+    origin = find(source, home, limits, cipher)
+    if origin.path is None:
+        raise UsageError("bytes in memory do not grow", remedy="give a path, a thread id or -1")
+
+    def fits(told: Tailed) -> bool:
+        record = told.record
+        return record is None or (
+            (not kinds or record.type in kinds or record.kind in kinds)
+            and (not statuses or told.status in statuses)
+            and (turn is None or (told.turn_id or "").startswith(turn))
+        )
+
+    tailing = Tail(origin, origin.path.absolute(), clock)
+    yield from filter(fits, tailing.begin(last))
+    while follow and not tailing.is_over:
+        begun_s = clock()
+        yield from filter(fits, tailing.look())
+        if not tailing.is_over:
+            sleep(max(interval_s, _LEAST_S, clock() - begun_s))
+
+
+def _start_of_last(source: lines.Source, end: int, count: int, limits: Limits) -> int:
+    """Where the newest `count` lines before the line end at `end` begin."""
+    if count == 0:
+        return end
+    left = count + 1  # the line end at `end` is one
+    for block in lines.backward(source, end, limits):
+        if not isinstance(block, lines.Batch):
+            left -= isinstance(block, lines.Oversize) and block.ended
+            if left <= 0:
+                return block.offset + block.n
+            continue
+        at = block.end
+        for line in reversed(block.lines[1:]):
+            at -= len(line)
+            left -= 1
+            if left == 0:
+                return at
+            at -= 1
+    return 0
+
+
+def _count_lines(source: lines.Source, start: int, end: int, limits: Limits) -> int:
+    count = 0
+    for offset in range(start, end, limits.chunk_bytes):
+        count += source.read_at(offset, min(limits.chunk_bytes, end - offset)).count(b"\n")
+    return count
+
+
+def _line_end(source: lines.Source, end: int) -> int:
+    """Behind the last line end before `end`."""
+    n = 1
+    while end > 0:
+        n = min(n, end)
+        at = source.read_at(end - n, n).rfind(b"\n")
+        if at >= 0:
+            return end - n + at + 1
+        end, n = end - n, _STEP_BYTES
+    return 0

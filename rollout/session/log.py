@@ -1,0 +1,395 @@
+"""One session: opened to write (and then locked for this writer), or to read.
+
+What is written is appended and nothing else: rolling back and compacting too. `record` and the methods of a turn return
+when the operating system has the bytes, `commit` and the end of a turn when they are on the disk. A fork refers to its
+source and costs the same whatever the size of that, or (`copy`) stands alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from msgspec import Raw
+
+from rollout.dialects.codex_items import PAGINATED, item_events_of
+from rollout.errors import Closed, Displaced, NotFound, Poisoned, RolloutError, UsageError, WriteError
+from rollout.files import fork as forks
+from rollout.files import layout as homes
+from rollout.files.durability import Durability
+from rollout.files.encrypted.keys import cipher_of
+from rollout.files.encrypted.lines import Scribe
+from rollout.files.encrypted.scribes import cipher_behind, last_number
+from rollout.files.fork import Point
+from rollout.files.lineage import open_path
+from rollout.files.log_end import Ending, LeftOpen, ending_of
+from rollout.files.open_writer import open_writer
+from rollout.files.recovery import Plan
+from rollout.files.sealed.seal import standing
+from rollout.files.source import Origin
+from rollout.files.writer import Writer, holder
+from rollout.fold.engine import Reconstruction
+from rollout.format import encoder, envelope, labels
+from rollout.format.encoder import AnyItem, Part
+from rollout.format.labels import UNLABELLED, Label
+from rollout.session import label_scope
+from rollout.session.environment import Ports
+from rollout.session.log_path import new_path, origin_of
+from rollout.session.moments import At, extent_at
+from rollout.session.recorder import Recorder
+from rollout.session.state import State
+from rollout.session.turn import OpenTurn, Tags, compacted
+
+_PAGINATED = Raw(encoder.encode(PAGINATED))
+_OWN_KEYS = frozenset(
+    {
+        *("id", "session_id", "forked_from_id", "forked_from_ordinal_exclusive"),
+        *("timestamp", "history_base", "context_window"),
+    }
+)
+
+
+class Rollout:
+    """A session's log, made by `Store.create`, `Store.open`, `rollout.open` or `fork`. Close it, or use `with`.
+
+    `id` is the thread's, `path` the file. Safe to use from several threads. WriteError (Locked, Poisoned, Closed, …)
+    for what cannot be written; after a write or a sync failed, every write raises Poisoned, and opening recovers.
+    `label` is that of all its records that have no other: its session_meta's, or what it was opened with.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        thread: str,
+        ports: Ports,
+        durability: Durability,
+        writer: Recorder | None,
+        label: Label = UNLABELLED,
+    ) -> None:
+        self.path, self.id, self.label = path, thread, label
+        self.durability = durability
+        self._ports, self._writable = ports, writer
+
+    def __repr__(self) -> str:
+        return f"<Rollout {self.id} open to {'read' if self._writable is None else 'append'}: {self.path}>"
+
+    def __fspath__(self) -> str:
+        """The path: an open log is a source for everything that reads."""
+        return str(self.path)
+
+    def __enter__(self) -> Rollout:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if error is None:
+            self.close()
+            return
+        try:
+            self.close()
+        except RolloutError as problem:
+            error.add_note(f"the log could not be closed: {problem}")
+
+    def close(self) -> None:
+        """Puts all on the disk (unless the durability is NONE) and gives the lock back. An open turn is interrupted."""
+        if self._writable is None:
+            return
+        recorder = self._writable
+        try:
+            with contextlib.suppress(Poisoned, Closed, Displaced):  # which were told
+                recorder.abort_open_turn()
+        finally:
+            recorder.writer.close()
+
+    @property
+    def end(self) -> int:
+        """Offset behind the last line that the operating system has."""
+        if self._writable is None:
+            return forks.newest_point(self.path, self._ports.fs).offset
+        return self._writable.writer.end
+
+    @property
+    def durable_end(self) -> int:
+        """So many bytes from the start are known to be on the disk."""
+        return self._recorder.writer.durable_end
+
+    @property
+    def recovered(self) -> Plan | None:
+        """What was mended at the end of the file when it was opened; None for a new one."""
+        return self._recorder.writer.recovered
+
+    @property
+    def kept(self) -> str | None:
+        """The file beside in which opening has kept what it cut off."""
+        return self._recorder.writer.kept
+
+    @property
+    def _recorder(self) -> Recorder:
+        if self._writable is None:
+            raise UsageError("is open to read", path=self.path, remedy='open it with mode="append"')
+        return self._writable
+
+    def turn(
+        self,
+        context: Mapping[str, Any] | None = None,
+        *,
+        model_context_window: int | None = None,
+        session_id: str | None = None,
+        tags: Tags = None,
+    ) -> OpenTurn:
+        """A turn, open inside of `with` or `async with`; one at a time.
+
+        `context` (a TurnContext, or any mapping with a model) is written as its turn_context; a turn that is not
+        a regular one has none (S8). RecordError if it is no JSON. `session_id` and `tags` are the label of all that it
+        writes, and of what else its block writes to this log, inside of the label that is in force there.
+        """
+        return OpenTurn(self._recorder, context, model_context_window, labels.label(session_id, tags))
+
+    def record(
+        self,
+        type: str,
+        payload: object,
+        *,
+        expected_end: int | None = None,
+        session_id: str | None = None,
+        tags: Tags = None,
+    ) -> int:
+        """A record of any type, known or not, in a turn or outside; the offset behind it. RecordError, Conflict.
+
+        What the log has methods for is refused. `payload` is any JSON value, or JSON in bytes; each lone surrogate in
+        it is written as U+FFFD.
+        """
+        part, given = encoder.record(type, payload), labels.label(session_id, tags)
+        with self._recorder.lock:
+            end = self._recorder.write([part], self._recorder.label_here(given), expected_end=expected_end)
+        self._recorder.acknowledge()
+        return end
+
+    def event(
+        self,
+        type: str,
+        /,
+        keys: Mapping[str, Any] | None = None,
+        *,
+        session_id: str | None = None,
+        tags: Tags = None,
+        **more: Any,
+    ) -> int:
+        """An event_msg of any type but those that the log writes itself. See `OpenTurn.event`."""
+        return self.record("event_msg", {"type": type, **(keys or {}), **more}, session_id=session_id, tags=tags)
+
+    def compact(self, replacement_history: Iterable[AnyItem], message: str = "") -> int:
+        """A compaction by hand, a turn of its own, all or nothing: the history is `replacement_history` from here on.
+
+        The next regular turn tells the model its whole context anew (S8).
+        """
+        turn_id = self._ports.new_id()
+        started = {"turn_id": turn_id, "model_context_window": None, "collaboration_mode_kind": "default"}
+        parts = [
+            encoder.event("task_started", started),
+            compacted(replacement_history, message),
+            encoder.event("context_compacted", {}),
+            encoder.event("task_complete", {"turn_id": turn_id, "last_agent_message": None}),
+        ]
+        return self._recorder.write_alone(parts, "the log cannot be compacted by hand")
+
+    def rollback(self, num_turns: int) -> int:
+        """Takes back the newest so many user boundaries that still stand (S2)."""
+        if type(num_turns) is not int or not 1 <= num_turns < 1 << 32:
+            raise UsageError(f"{num_turns!r} turns cannot be rolled back", remedy="give a number from 1 on")
+        marker = encoder.event("thread_rolled_back", {"num_turns": num_turns})
+        return self._recorder.write_alone([marker], "nothing can be rolled back")
+
+    def commit(self) -> int:
+        """Returns when all that was appended is on the disk: so many bytes from the start."""
+        return self._recorder.writer.commit()
+
+    def resume_state(self) -> State:
+        """The state of all that was appended so far (S1 to S5)."""
+        origin = self._origin(self.path, None if self._writable is None else self._writable.writer.end)
+        with origin.opened() as lineage:
+            answer = Reconstruction(lineage, limits=origin.limits).run()
+            return State(origin, answer, lineage.bytes_read, [*answer.damage, *lineage.damage()])
+
+    def fork(
+        self,
+        at: At | None = None,
+        *,
+        copy: bool = False,
+        before: bool = False,
+        session_id: str | None = None,
+        tags: Tags = None,
+    ) -> Rollout:
+        """A new thread that goes on from here, or from `at`; open for writing.
+
+        `at` is a turn's id (as that turn ended; as it began, with `before`), the byte offset behind a line of this
+        file, a `Line` of it or an `Ordinal` (behind that line). The fork refers to the file that the point is in, which
+        cannot be deleted then; with `copy` it holds the lines itself. Its label is this log's, with what is said in it.
+        NotFound, UsageError, WriteError.
+        """
+        label = label_scope.in_force(self.label).around(labels.label(session_id, tags))
+        if self._writable is not None:
+            self._writable.writer.append([])  # raises if it is closed or poisoned
+        point, ending = self._point(at, before)
+        if self._writable is not None and self._writable.writer.durable_end < point.offset and point.path == self.path:
+            self._writable.writer.commit()  # a fork is never on the disk before the bytes that it needs
+        if self._writable is None and not copy:
+            self._sync_source(point)  # who writes it, or has died writing it, may not have done so
+        thread, created = self._ports.new_id(), self._ports.clock()
+        path = new_path(self._ports, thread, beside=self.path)
+        if copy:
+            return self._fork_copy(point, path, thread, created, label)
+        if ending is None:
+            with self._origin(point.path, point.offset).opened() as lineage:
+                ending = ending_of(lineage)
+        ordinal = None if ending.ordinal is None else ending.ordinal + 1
+        meta = self._meta(thread, created, forks.base_at(point, ordinal))
+        forks.check_found(point, path, self._ports.home or homes.home_of(path), self._ports.fs)
+        child = create_log(
+            path, thread, meta, created, self._ports, self.durability, ending.left_open, ordinal, label, in_passing=True
+        )
+        self._check_still_there(point, child)
+        return child
+
+    def _fork_copy(self, point: Point, path: Path, thread: str, created: float, label: Label) -> Rollout:
+        ports, by = self._ports, holder(self._ports.timestamp())
+        head = encoder.line(self._meta(thread, created, None), created, None, label.envelope)
+        with self._origin(point.path, point.offset).opened() as lineage:
+            cipher = cipher_of(ports.fs)
+            scribe = None if cipher is None else Scribe(cipher, thread)
+            lines = forks.copied(head, forks.whole(lineage), scribe=scribe)
+            writer = Writer.create(ports.fs, path, lines, held_by=by, durability=self.durability, root=ports.home)
+        return open_log(path, ports, self.durability, made_by=writer)
+
+    def _sync_source(self, point: Point) -> None:
+        try:
+            with contextlib.closing(self._ports.fs.open_append(standing(self._ports.fs, point.path))) as file:
+                file.sync()
+            self._ports.fs.sync_dir(point.path.parent)
+        except FileNotFoundError as error:
+            raise NotFound("is no longer there", path=point.path, remedy="look for it by its id") from error
+        except OSError as error:
+            why = f"its source cannot be put on the disk: {error.strerror}"
+            raise WriteError(why, path=point.path, remedy="fork it with copy=True") from error
+
+    def _check_still_there(self, point: Point, child: Rollout) -> None:
+        """The lock keeps a log from being deleted meanwhile; one that is only read may have been."""
+        if self._writable is None:
+            try:
+                open_path(point.path, fs=self._ports.fs).close()
+            except NotFound:
+                child.close()
+                self._ports.fs.unlink(child.path)
+                raise
+
+    def _point(self, at: At | None, before: bool) -> tuple[Point, Ending | None]:
+        """Where to fork, and how the log ends there if that is known."""
+        fs = self._ports.fs
+        if before and not isinstance(at, str):
+            raise UsageError("only a turn has a before", path=self.path, remedy="give a turn's id")
+        if at is None and self._writable is not None:
+            recorder = self._writable
+            with recorder.lock:
+                ordinal, left_open, turn, _ = recorder.standing
+                left_open = left_open if turn is None else LeftOpen(turn.id, turn.label)
+                return Point(self.path, recorder.writer.end), Ending(left_open, ordinal)
+        if at is None:
+            return forks.newest_point(self.path, fs), None
+        origin = self._origin(self.path, self.end)
+        with origin.opened() as lineage:
+            segments = list(lineage)
+            return forks.point_of(segments, extent_at(origin, segments, at, before=before)), None
+
+    def _meta(self, thread: str, created: float, base: dict[str, Any] | None) -> Part:
+        """The session_meta of a fork: what the source's says, but for what is the fork's own. A copy has no `base`.
+
+        A base is told with its ordinal where the mode says that lines have ordinals, and in an encrypted file, whose
+        numbers go on from it. In any other file Codex would read nothing of a base that has one, and say nothing;
+        without it, it says that it cannot read the file.
+        """
+        with contextlib.closing(open_path(self.path, fs=self._ports.fs)) as opened:
+            found = forks.meta_of(opened)
+        theirs = {} if found is None else {k: v for k, v in found.payload.items() if k not in _OWN_KEYS}
+        more: dict[str, Any] = {}
+        if base is not None:
+            if theirs.get("history_mode") != _PAGINATED and cipher_of(self._ports.fs) is None:
+                base.pop("end_ordinal_exclusive", None)
+            more["history_base"] = base
+        own = {"id": thread, "forked_from_id": self.id, "timestamp": encoder.timestamp(created)}
+        return Part("session_meta", encoder.encode({**own, **theirs, **more}))
+
+    def _origin(self, path: Path, size: int | None) -> Origin:
+        return origin_of(path, self._ports, size)
+
+
+def create_log(
+    path: Path,
+    thread: str,
+    meta: Part,
+    created: float,
+    ports: Ports,
+    durability: Durability,
+    left_open: LeftOpen | None = None,
+    ordinal: int | None = None,
+    label: Label = UNLABELLED,
+    *,
+    in_passing: bool = False,
+) -> Rollout:
+    """A new log with its session_meta; on the disk, but `in_passing`: with the first commit then.
+
+    Encrypted where there are keys: then its lines have numbers.
+    """
+    cipher = cipher_of(ports.fs)
+    if cipher is None:
+        line = encoder.line(meta, created, ordinal, label.envelope)
+    else:
+        ordinal = ordinal or 0
+        line = Scribe(cipher, thread, ordinal).head(encoder.line(meta, created, ordinal, label.envelope))
+    by, when = holder(ports.timestamp()), Durability.NONE if in_passing else durability
+    writer = Writer.create(ports.fs, path, [line], held_by=by, durability=when, root=ports.home)
+    turn_id = None if left_open is None else left_open.turn_id
+    recorder = Recorder(writer, ports, thread, durability, Ending(left_open, ordinal), label, cipher)
+    session = envelope.decode_value(meta.payload)
+    recorder.item_events = item_events_of(session, thread, turn_id, ports.new_id)
+    return Rollout(path, thread, ports, durability, recorder, label)
+
+
+def open_log(
+    path: Path, ports: Ports, durability: Durability, label: Label = UNLABELLED, *, made_by: Writer | None = None
+) -> Rollout:
+    """A log that is there, locked, its end mended and the turn that it was left in closed.
+
+    A sealed one is unsealed first. `made_by`: who has just copied it, and leaves that turn open. SourceError (NoKey,
+    WrongKey), UsageError, Locked, WriteError.
+    """
+    by, fs = holder(ports.timestamp()), ports.fs
+    writer = made_by or open_writer(fs, path, held_by=by, durability=durability, root=ports.home)
+    path = Path(writer.path)
+    try:
+        with origin_of(path, ports, writer.end).opened() as lineage:
+            thread, label = lineage.opened[0].thread or "", lineage.opened[0].label.around(label)
+            source = lineage.opened[0].source
+            cipher = cipher_behind(source, fs, path)
+            ending = ending_of(lineage)
+            if cipher is not None:
+                ending = dataclasses.replace(ending, ordinal=last_number(source, ending.ordinal))
+            session = lineage.opened[0].session or {}
+        recorder = Recorder(writer, ports, thread, durability, ending, label, cipher)
+        recorder.item_events = item_events_of(session, thread, ending.turn_id, ports.new_id)
+        if made_by is None and ending.left_open is not None:
+            recorder.close_left_open()
+            writer.end_turn()
+    except BaseException:
+        writer.close()
+        raise
+    return Rollout(path, thread, ports, durability, recorder, label)
+
+
+def read_log(path: Path, ports: Ports, label: Label = UNLABELLED) -> Rollout:
+    """A log that is only read. SourceError."""
+    with origin_of(path, ports).opened() as lineage:
+        thread, label = lineage.opened[0].thread or "", lineage.opened[0].label.around(label)
+    return Rollout(path, thread, ports, Durability.TURN, None, label)

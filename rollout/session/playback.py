@@ -1,0 +1,298 @@
+"""`replay`: a session stepped through, each step seen as of its own moment.
+
+A `Playback` reads what is looked at: opening one costs the heads of its files, a moment the lines that it shows and the
+turns that they lie in, whatever the size of the log. What became of a line is judged by the same fold as `explain`,
+over the log up to the moment; that judgement holds until the next line that compacts, rolls back or removes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from rollout.files.encrypted.keys import Cipher
+from rollout.files.file_watch import Notice, Whereabouts
+from rollout.files.source import AnySource, Origin, find
+from rollout.fold.engine import Reconstruction, Segment
+from rollout.fold.history import History
+from rollout.fold.newest_items import recent_entries
+from rollout.fold.timeline import (
+    COMPACTION,
+    CONTEXT,
+    START,
+    TOKENS,
+    Place,
+    Step,
+    read_step,
+    tokens_of,
+    walk_backward,
+    walk_forward,
+)
+from rollout.format import envelope as codec
+from rollout.items.texts import text_of
+from rollout.limits import DEFAULT, Limits
+from rollout.session.moments import At, origin_at
+from rollout.session.status_at import Judgements
+
+_LINES_A_PAUSE = 256
+_MORE_LINES = 64  # how far behind the steps of a scene tokens and the model are looked for
+_TOLD = 4  # things that lines tell of them
+_AGENTS = frozenset({"inter_agent_communication", "agent_message", "expired"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Scene:
+    """A session as it was when the line of the last of `steps` had been written.
+
+    `folded`: older steps are left out, as the first one is a compaction that stands for them. `tokens` and `last_usage`
+    (totals, and the last request's) and `window_tokens`, `model`: as the newest lines that were read say, else None.
+    """
+
+    steps: tuple[Step, ...]
+    folded: bool
+    tokens: dict[str, Any] | None = None
+    last_usage: dict[str, Any] | None = None
+    window_tokens: int | None = None
+    model: str | None = None
+    turn_id: str | None = None
+    turn_began: str | None = None
+    """The timestamp of the line that opened the turn."""
+    turn_place: Place | None = None
+
+    @property
+    def step(self) -> Step:
+        """The newest one."""
+        return self.steps[-1]
+
+
+class Playback:
+    """A session to step through, made by `rollout.replay`. Close it, or use it as a context manager."""
+
+    def __init__(self, origin: Origin, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits = origin.limits
+        self.notice: str | None = None
+        """What the last `refresh` found to have happened to the file, in words: the thread goes on in another one."""
+        self._whereabouts: Whereabouts | None = None
+        self._moved: Notice | None = None  # not opened yet
+        if origin.path is not None:
+            self._whereabouts = Whereabouts(origin.path.absolute(), origin.home, origin.fs, clock)
+        self._open(origin)
+        self._common = len(self._segments)
+
+    def _open(self, origin: Origin) -> None:
+        """Opens all files, or leaves everything as it is."""
+        with contextlib.ExitStack() as exits:
+            lineage = exits.enter_context(origin.opened())
+            segments: Sequence[Segment] = list(lineage)[::-1]
+            self._exits = exits.pop_all()
+        self._origin, self._lineage, self._segments = origin, lineage, segments
+        self._judgements = Judgements(self._segments, self._limits, self._small)
+        first = self._lineage.opened[0]
+        self.session: dict[str, Any] | None = first.session
+        """The payload of the first session_meta."""
+        self.thread_id: str | None = first.thread
+        self.path: Path | None = self._origin.path
+
+    def __enter__(self) -> Playback:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Lets go of all files."""
+        self._exits.close()
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes read of all files since they were opened."""
+        return self._lineage.bytes_read
+
+    @property
+    def size_bytes(self) -> int:
+        """The text of all files, as far as it is the session's."""
+        return sum(segment.end for segment in self._segments)
+
+    def position(self, place: Place) -> int:
+        """How many bytes of the session come up to the end of a line."""
+        return sum(segment.end for segment in self._segments[: place.segment]) + place.end
+
+    def holds(self, place: Place) -> bool:
+        """Whether the session still reaches as far as a line, in the same file, after a `refresh`."""
+        return place.segment < self._common and place.end <= self._segments[place.segment].end
+
+    def inherited(self, place: Place) -> str | None:
+        """The thread of the base that a line lies in; None for the file's own lines."""
+        return None if place.segment == len(self._segments) - 1 else self._segments[place.segment].thread
+
+    def refresh(self) -> bool:
+        """Look again at files that are being written; whether they have changed. SourceError if they are gone.
+
+        Goes along to where the file was sealed or moved to, and to another one in which the thread goes on (a rollback
+        can be one): `notice` tells of that. A replay of an earlier moment stays at it.
+        """
+        origin, before, old = self._origin, self._segments, self._exits
+        if self._whereabouts is not None and origin.size is None:
+            notice = self._whereabouts.look()
+            if notice is not None and notice.happened != "deleted":
+                self._moved = notice
+        self._open(origin if self._moved is None else dataclasses.replace(origin, path=self._moved.path))
+        old.close()
+        self.notice, self._moved = None if self._moved is None else self._moved.what, None
+        same = (_name(was) == _name(now) for was, now in zip(before, self._segments, strict=False))
+        self._common = sum(itertools.takewhile(bool, same))
+        return [(each.path, each.end) for each in before] != [(each.path, each.end) for each in self._segments]
+
+    def first(self, *, everything: bool = False) -> Place | None:
+        """The oldest step; None if there is none."""
+        return next((step.place for step in self._forward(0, 0) if everything or step.is_story), None)
+
+    def last(self, *, everything: bool = False) -> Place | None:
+        """The newest step."""
+        end = len(self._segments) - 1
+        steps = self._backward(end, self._segments[end].end)
+        return next((step.place for step in steps if everything or step.is_story), None)
+
+    def after(self, place: Place, *, everything: bool = False) -> Place | None:
+        """The step that comes next."""
+        steps = self._forward(place.segment, place.end)
+        return next((step.place for step in steps if everything or step.is_story), None)
+
+    def before(self, place: Place, *, everything: bool = False) -> Place | None:
+        """The step that came before."""
+        steps = self._backward(place.segment, place.offset)
+        return next((step.place for step in steps if everything or step.is_story), None)
+
+    def jump(self, place: Place, kinds: Collection[str], *, back: bool = False) -> Iterator[Place | None]:
+        """The next older or newer step of these kinds. Gives None now and then while it is not found yet."""
+        return self._look(place, lambda step: step.kind in kinds, back=back)
+
+    def search(self, place: Place, text: str, *, back: bool = False) -> Iterator[Place | None]:
+        """The next step with this text in it, in upper case or lower: of messages, calls and outputs."""
+        wanted = text.casefold()
+        return self._look(place, lambda step: wanted in _text(step).casefold(), back=back)
+
+    def next_turn(self, place: Place) -> Iterator[Place | None]:
+        """Where the next turn begins: its task_started, or the message that opens it. None now and then."""
+        return self._look(place, self._opens_turn, back=False)
+
+    def turn_before(self, place: Place) -> Place | None:
+        """Where the turn of a line begins; of a line where one begins, where the one before does. None if none does."""
+        own = self.scene(place, 1, everything=True).turn_place
+        if own is not None and own != place:
+            return own
+        before = self.before(own or place, everything=True)
+        return None if before is None else self.scene(before, 1, everything=True).turn_place
+
+    def scene(self, place: Place, count: int, *, everything: bool = False, fold: bool = True) -> Scene:
+        """The newest `count` steps up to a place (or fewer, where there are no more), as of that moment."""
+        steps: list[Step] = []
+        folded, more = False, _MORE_LINES
+        told: dict[str, Any] = {}
+        for step in self._backward(place.segment, place.end):
+            if step.kind in (TOKENS, CONTEXT):
+                _tell(told, step)
+            if len(steps) >= count:
+                more -= 1
+                if not more or len(told) == _TOLD:
+                    break
+                continue
+            if not (everything or step.is_story or step.place == place):
+                continue
+            judged = self._judgements.judge(step, place, count)
+            steps.append(judged)
+            if fold and judged.kind == COMPACTION and judged.status == "metadata":
+                folded = True
+                break
+        turn = self._judgements.turn_of(steps[0]) if steps else {}
+        return Scene(tuple(reversed(steps)), folded, **told, **turn)
+
+    def seen(self, place: Place, count: int) -> tuple[History, bool]:
+        """The newest `count` items of the history that the model saw at a place, and whether that is all of it."""
+        segments = self._judgements.up_to(place.segment, place.end)
+        entries = recent_entries(segments, count + 1, self._limits)
+        history = Reconstruction(segments, limits=self._limits).run().history if entries is None else History(entries)
+        return history[-count:], len(history) <= count
+
+    def steps(self, *, progress: Callable[[int, int], None] | None = None) -> Iterator[Step]:
+        """The step of each line, oldest first, as of the end of the log, as `explain` has it. Reads all, twice."""
+        judged = self._judgements.judge_all(progress)
+        yield from map(judged, self._forward(0, 0))
+
+    def _forward(self, segment: int, offset: int) -> Iterator[Step]:
+        for place, line in walk_forward(self._segments, segment, offset, self._small):
+            yield read_step(place, line, self._limits)
+
+    def _backward(self, segment: int, end: int) -> Iterator[Step]:
+        for place, line in walk_backward(self._segments, segment, end, self._small):
+            yield read_step(place, line, self._limits)
+
+    @property
+    def _small(self) -> Limits:
+        return dataclasses.replace(
+            self._limits, chunk_bytes=min(self._limits.chunk_bytes, self._limits.first_chunk_bytes)
+        )
+
+    def _look(self, place: Place, fits: Callable[[Step], bool], *, back: bool) -> Iterator[Place | None]:
+        steps = self._backward(place.segment, place.offset) if back else self._forward(place.segment, place.end)
+        for count, step in enumerate(steps):
+            if fits(step):
+                yield step.place
+                return
+            if count % _LINES_A_PAUSE == 0:
+                yield None
+
+    def _opens_turn(self, step: Step) -> bool:
+        if step.kind == START:
+            return True
+        is_message = step.name == "message" and step.facts.get("role") == "user"
+        if not is_message and step.name not in _AGENTS:
+            return False
+        return self.scene(step.place, 1, everything=True).turn_place == step.place
+
+
+def replay(
+    source: AnySource,
+    *,
+    home: str | Path | None = None,
+    at: At | None = None,
+    limits: Limits = DEFAULT,
+    cipher: Cipher | None = None,
+    clock: Callable[[], float] = time.monotonic,
+) -> Playback:
+    """Open a session to step through it; parameters and errors are those of `reconstruct`. Close what it gives.
+
+    `clock` tells when `refresh` looks through the home again.
+    """
+    return Playback(origin_at(find(source, home, limits, cipher), at), clock)
+
+
+def _name(segment: Segment) -> str:
+    """The name of a file, sealed or not, wherever it lies."""
+    return "" if segment.path is None else Path(segment.path).name.removesuffix(".zst")
+
+
+def _tell(told: dict[str, Any], step: Step) -> None:
+    """Keep what a line tells of tokens and the model, unless a newer one has told it."""
+    if step.kind == CONTEXT:
+        model = step.facts.get("model")
+        if isinstance(model, str):
+            told.setdefault("model", model)
+        return
+    for key, value in zip(("tokens", "last_usage", "window_tokens"), tokens_of(step), strict=True):
+        if value is not None:
+            told.setdefault(key, value)
+
+
+def _text(step: Step) -> str:
+    envelope = codec.decode_plain(step.data) if step.data else None
+    found = None if envelope is None else text_of(step.data, envelope)
+    return "" if found is None else found[1]

@@ -1,0 +1,94 @@
+"""Read any rollout: `reconstruct`, `turns`, `records`, `explain`, `verify`.
+
+A *source* is a path, bytes-like data, a thread id or the beginning of one, or `-1`, `-2`, … for the newest threads of
+the home. Plain and sealed files are read alike, and never written. Every function takes `home` (else $ROLLOUT_HOME,
+$CODEX_HOME, ~/.codex), `limits`, and for encrypted rollouts a `cipher` (else the keys in the file $ROLLOUT_KEYS_FILE);
+where the work can be long, `progress(bytes_done, bytes_total)` is called.
+SourceError (NotFound, NotARollout, NoKey, …) if there is nothing to read; damage in the data is never an exception.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+from rollout.files.encrypted.keys import Cipher
+from rollout.files.source import AnySource, find
+from rollout.limits import DEFAULT, Limits
+from rollout.session.explanation import Explanation
+from rollout.session.moments import At, origin_at
+from rollout.session.record import Record, read_records
+from rollout.session.state import State, Turn, read_state, read_turns
+from rollout.session.verification import Report, examine
+
+Home = str | os.PathLike[str] | None
+Progress = Callable[[int, int], None]
+
+
+def reconstruct(
+    source: AnySource,
+    *,
+    at: At | None = None,
+    home: Home = None,
+    limits: Limits = DEFAULT,
+    cipher: Cipher | None = None,
+    progress: Progress | None = None,
+) -> State:
+    """The state to go on from (S1 to S5), read newest line first and no further than the answer needs.
+
+    `at`: as it was then, by a turn (as it ended), a `Line`, an `Ordinal` or a byte offset.
+    """
+    return read_state(origin_at(find(source, home, limits, cipher), at, progress), progress)
+
+
+def turns(
+    source: AnySource,
+    *,
+    at: At | None = None,
+    home: Home = None,
+    limits: Limits = DEFAULT,
+    cipher: Cipher | None = None,
+    progress: Progress | None = None,
+) -> tuple[Turn, ...]:
+    """All turns (S1), oldest first, those that were rolled back too: without a state. Reads everything.
+
+    `at` is that of `reconstruct`.
+    """
+    return read_turns(origin_at(find(source, home, limits, cipher), at, progress), progress)
+
+
+def records(
+    source: AnySource, *, home: Home = None, limits: Limits = DEFAULT, cipher: Cipher | None = None
+) -> Iterator[Record]:
+    """Every record of one file (its bases not included), oldest first and lossless: all `raw` joined are the file."""
+    origin = find(source, home, limits, cipher)
+    with origin.opened() as lineage:
+        yield from read_records(lineage.opened[0].source, None, limits)
+
+
+def explain(
+    source: AnySource,
+    *,
+    at: At | None = None,
+    home: Home = None,
+    limits: Limits = DEFAULT,
+    cipher: Cipher | None = None,
+    progress: Progress | None = None,
+) -> Explanation:
+    """For each line of the file and its bases, whether the model sees it, and why not. Reads everything.
+
+    `at` is that of `reconstruct`.
+    """
+    return Explanation(origin_at(find(source, home, limits, cipher), at, progress), progress)
+
+
+def verify(
+    source: AnySource,
+    *,
+    home: Home = None,
+    limits: Limits = DEFAULT,
+    cipher: Cipher | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """All damage of one file, and whether its bases are there. Reads everything."""
+    return examine(find(source, home, limits, cipher), progress)

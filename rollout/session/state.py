@@ -1,0 +1,205 @@
+"""The state to go on from, and the turns that led to it."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rollout import ids
+from rollout.dialects.codex import Damage
+from rollout.files.source import Origin
+from rollout.fold.collector import Gatherer
+from rollout.fold.engine import Answer, Reconstruction, Segment
+from rollout.fold.history import History, Item
+from rollout.fold.projection import Baseline, Reference
+from rollout.fold.turn_list import SeenTurn, TurnCollector, items_of
+from rollout.format.labels import Label
+from rollout.items.prompt import make_prompt
+from rollout.items.truncation import Truncation
+
+Progress = Callable[[int, int], None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn (S1). `id` is derived (the same at every read) where the log gives none.
+
+    `status` is completed or interrupted; `stands`: not rolled back. `started` and `ended` are the log's own timestamps.
+    It lies in `path` (None: bytes) from byte `offset`, which is in `line` (from 1), to `end_offset`; a turn of a
+    base lies in the base's file. `user` is how the first user's text begins (up to 1,000 characters).
+    """
+
+    id: str
+    derived: bool
+    status: str
+    stands: bool
+    started: str | None
+    ended: str | None
+    model: str | None
+    user: str | None
+    path: str | None
+    line: int | None
+    offset: int
+    end_offset: int
+    item_count: int
+    plans: tuple[str, ...]
+    """The plans that the assistant proposed in it (item_completed events), oldest first."""
+    label: Label
+    """That of the record that opened it."""
+    _load: Callable[[], History] = dataclasses.field(repr=False, compare=False)
+
+    @property
+    def session_id(self) -> str | None:
+        """The label's; None where it is unset."""
+        return self.label.session_id
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The label's."""
+        return dict(self.label.tags)
+
+    @property
+    def items(self) -> History:
+        """The turn's model-visible items that were not rolled back, read again at each touch."""
+        return self._load()
+
+
+class State:
+    """What a log says (S1 to S5). Made by `rollout.reconstruct`.
+
+    `session`, `base_instructions` and `turns` are read when they are touched; everything else is known. What is not
+    there is None. Reading went back `bytes_read` bytes (packed ones of a sealed file), over `records_decoded` records.
+    """
+
+    def __init__(self, origin: Origin, answer: Answer, bytes_read: int, damage: Sequence[Damage]) -> None:
+        self._origin, self._answer = origin, answer
+        self.history: History = answer.history
+        self.previous_model: str | None = answer.previous_model
+        self.reference: Reference = answer.reference
+        self.world_state: dict[str, Any] | None = answer.world_state
+        self.token_usage: dict[str, Any] | None = answer.token_usage
+        self.damage: tuple[Damage, ...] = tuple(damage)
+        """What was met on the way. `rollout.verify` lists all there is."""
+        self.bytes_read = bytes_read
+        self.records_decoded = answer.records_decoded
+        self.path: Path | None = origin.path
+
+    def __repr__(self) -> str:
+        where = "bytes" if self.path is None else str(self.path)
+        return f"<State of {where}: {len(self.history)} items, model {self.previous_model}>"
+
+    @property
+    def origin(self) -> Origin:
+        """The bytes that this is the state of, to be opened again."""
+        return self._origin
+
+    @property
+    def end(self) -> int:
+        """So many bytes of the file (text bytes of a sealed one) count: up to the moment that this is the state of."""
+        return self._origin.size or 0
+
+    @property
+    def reference_context(self) -> dict[str, Any] | None:
+        """The payload of the turn_context that the model was last told of (S4); None if never set or cleared."""
+        return self.reference.context if isinstance(self.reference, Baseline) else None
+
+    @functools.cached_property
+    def _head(self) -> tuple[dict[str, Any] | None, str | None]:
+        with self._origin.opened() as lineage:
+            first = lineage.opened[0]
+            session = first.session  # what looks for it knows where it begins
+            return session if (first.meta_offset or 0) < lineage.end else None, first.thread
+
+    @property
+    def session(self) -> dict[str, Any] | None:
+        """The payload of the first session_meta."""
+        return self._head[0]
+
+    @property
+    def thread_id(self) -> str | None:
+        """The id of the thread; from the file's name where the file does not say it."""
+        return self._head[1]
+
+    @property
+    def base_instructions(self) -> str | None:
+        """The text that the session began with."""
+        session = self.session or {}
+        given = session.get("base_instructions", session.get("instructions"))
+        text = given.get("text") if isinstance(given, dict) else given
+        return text if isinstance(text, str) else None
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """The turns that stand, oldest first. Reads the whole log."""
+        return tuple(turn for turn in self.all_turns if turn.stands)
+
+    @functools.cached_property
+    def all_turns(self) -> tuple[Turn, ...]:
+        """The turns that were rolled back too. Reads the whole log."""
+        return read_turns(self._origin)
+
+    def for_prompt(
+        self,
+        *,
+        images: bool = True,
+        truncation: Truncation | None = None,
+        fresh_context: Sequence[Item] | None = None,
+    ) -> list[Item]:
+        """The history made sendable (S6).
+
+        `images`: whether the model reads images. `truncation`: the most that one tool output may take (None: uncut).
+        `fresh_context`: developer messages that take the place of the program's old ones.
+        """
+        return make_prompt(self.history, images=images, truncation=truncation, fresh_context=fresh_context)
+
+
+def read_state(origin: Origin, progress: Progress | None = None) -> State:
+    """See `rollout.reconstruct`. SourceError."""
+    with origin.opened() as lineage:
+        answer = Reconstruction(lineage, limits=origin.limits, progress=progress).run()
+        damage = [*answer.damage, *lineage.damage()]
+        return State(dataclasses.replace(origin, size=lineage.end), answer, lineage.bytes_read, damage)
+
+
+def read_turns(origin: Origin, progress: Progress | None = None) -> tuple[Turn, ...]:
+    """All turns of a log, oldest first."""
+    collector = TurnCollector()
+    gatherer = Gatherer(wants_items=False, wants_turns=True, limits=origin.limits)
+    with origin.opened() as lineage:
+        answer = Reconstruction(
+            lineage, limits=origin.limits, gatherer=gatherer, observer=collector, progress=progress
+        ).run()
+        segments = lineage.segments
+        return tuple(_turn(origin, seen, segments[seen.opening[0]], answer) for seen in reversed(collector.turns))
+
+
+def _turn(origin: Origin, seen: SeenTurn, segment: Segment, answer: Answer) -> Turn:
+    at, offset, newlines = seen.opening
+    count = answer.line_counts[at]
+
+    def load() -> History:
+        with origin.opened() as lineage:
+            sources = [segment.source for segment in lineage]
+            return items_of(seen, lambda at, offset, size: sources[at].read_at(offset, size), origin.limits.depth)
+
+    return Turn(
+        id=seen.turn_id or ids.derived_turn_id(segment.thread, seen.boundary_offset),
+        derived=seen.turn_id is None,
+        status=seen.status,
+        stands=seen.stands,
+        started=seen.started,
+        ended=seen.ended,
+        model=seen.model,
+        user=seen.user,
+        path=segment.path,
+        line=None if count is None else count - newlines + 1,
+        offset=offset,
+        end_offset=seen.end[1],
+        item_count=seen.item_count,
+        plans=seen.plans,
+        label=seen.label,
+        _load=load,
+    )

@@ -1,0 +1,322 @@
+"""One session on a page: who and where, what was done turn by turn, what it took.
+
+It is put together from what the readers say: the state, the turns, what became of each line. Whatever is counted was
+done, rolled back or not; `undone` tells how much of it no longer stands. Reads the whole log, its bases too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from rollout.files.encrypted.keys import Cipher
+from rollout.files.lineage import Lineage
+from rollout.files.source import AnySource, Origin, find
+from rollout.files.thread_names import read_names
+from rollout.fold.engine import Reconstruction
+from rollout.fold.token_counts import Note, Reading, Running, Tokens
+from rollout.fold.token_ledger import Ledger, Spent, seconds_between
+from rollout.fold.token_meter import Gauge, Meter, MeteringGatherer
+from rollout.fold.token_records import note_of, read_gauge
+from rollout.fold.transcript import speaker
+from rollout.format import envelope
+from rollout.items.calls import CALLS, OUTPUTS, has_failed, name_of
+from rollout.limits import DEFAULT, Limits
+from rollout.session.explanation import Explained, Explanation
+from rollout.session.moments import At, origin_at
+from rollout.session.record import Record, read_records
+from rollout.session.state import State, Turn, read_turns
+
+Progress = Callable[[int, int], None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TurnSummary:
+    """What one turn did. `duration_s` is None where it has no end or its times make no sense.
+
+    `spent` are the tokens of its requests, `context_tokens` what the last one took of the model's window.
+    """
+
+    turn: Turn
+    duration_s: float | None
+    calls: int
+    failures: int
+    spent: Tokens
+    context_tokens: int | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ToolUse:
+    """How often a tool was called, and how often its output told of a failure; `undone` calls were rolled back."""
+
+    name: str
+    calls: int
+    failures: int
+    undone: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Milestone:
+    """A point of a session: the record in `line` of `path`, written at `time`; `inherited`: in a base.
+
+    `text` is the model of a change of it. `number` is how many items a compaction put in place (None: one of the old
+    kind, a text), how many turns a rollback took back. `stands`: it was not itself rolled back.
+    """
+
+    line: int
+    offset: int
+    path: str | None
+    inherited: str | None
+    turn_id: str | None
+    time: str | None
+    text: str | None
+    number: int | None
+    stands: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Summary:
+    """What `rollout show` shows; `state` and `turns` are those of `rollout.reconstruct` and `rollout.turns`.
+
+    `spent` is what the session itself was charged, `by_day` the same by day (UTC) and model: not what a fork holds of
+    its source. `context_tokens` is what the conversation took of `window_tokens` when that was last measured; None
+    where a compaction came since. `damaged_lines` is what `verify` counts.
+    """
+
+    state: State
+    name: str | None
+    turns: tuple[TurnSummary, ...]
+    models: tuple[Milestone, ...]
+    tools: tuple[ToolUse, ...]
+    compactions: tuple[Milestone, ...]
+    rollbacks: tuple[Milestone, ...]
+    damaged_lines: int
+    spent: Tokens
+    by_day: tuple[Spent, ...]
+    context_tokens: int | None
+    window_tokens: int | None
+    ended: str | None
+    """When the last record was written."""
+    last_user: dict[str, Any] | None
+    """The newest of the user's messages in the history, as an item; `last_assistant` likewise."""
+    last_assistant: dict[str, Any] | None
+
+
+def summarize(
+    source: AnySource,
+    *,
+    at: At | None = None,
+    home: str | Path | None = None,
+    limits: Limits = DEFAULT,
+    cipher: Cipher | None = None,
+    progress: Progress | None = None,
+) -> Summary:
+    """One session on a page. Arguments and errors are those of `rollout.reconstruct`."""
+    origin = origin_at(find(source, home, limits, cipher), at, progress)
+    with origin.opened() as lineage:
+        answer = Reconstruction(lineage, limits=limits).run()
+        damage = [*answer.damage, *lineage.damage()]
+        origin = dataclasses.replace(origin, size=lineage.end)
+        state = State(origin, answer, lineage.bytes_read, damage)
+    reader = _Reader(read_turns(origin))
+    measured = _measure(origin, progress)
+    explanation = Explanation(origin)
+    with origin.opened() as lineage:
+        reader.read(lineage, explanation, origin.limits)
+        damaged_lines = len(reader.damaged_lines) + len(lineage.damage())
+    return Summary(
+        state=state,
+        name=_name(state, origin),
+        turns=tuple(map(_Account.close, reader.accounts)),
+        models=tuple(reader.models),
+        tools=tuple(sorted((use.close() for use in reader.tools.values()), key=lambda use: (-use.calls, use.name))),
+        compactions=tuple(reader.compactions),
+        rollbacks=tuple(reader.rollbacks),
+        damaged_lines=damaged_lines,
+        spent=sum((row.tokens for row in measured[0].spent), Tokens()),
+        by_day=measured[0].spent,
+        context_tokens=None if measured[1] is None else measured[1].context_tokens,
+        window_tokens=reader.window_tokens,
+        ended=reader.ended,
+        last_user=_last(state, "user"),
+        last_assistant=_last(state, "assistant"),
+    )
+
+
+def _measure(origin: Origin, progress: Progress | None) -> tuple[Ledger, Reading | None]:
+    """What the file itself was charged, and the newest measure of the context that still holds."""
+    meter = Meter()
+    with origin.opened() as lineage:
+        gather, gauge = MeteringGatherer(meter, origin.limits), Gauge()
+        Reconstruction(lineage, limits=origin.limits, gatherer=gather, observer=gauge, progress=progress).run()
+        if gauge.place is None:
+            return meter.ledger(None), None
+        segment, begin, end = gauge.place
+        line = lineage.segments[segment].source.read_at(begin, end - begin)
+        return meter.ledger(None), read_gauge(line, origin.limits.depth)
+
+
+def _name(state: State, origin: Origin) -> str | None:
+    names = {} if origin.home is None or origin.path is None else read_names(origin.home, origin.fs)
+    return names.get(state.thread_id or "")
+
+
+def _last(state: State, who: str) -> dict[str, Any] | None:
+    for i in range(len(state.history) - 1, -1, -1):
+        if speaker(state.history, i) == who:
+            return state.history[i]
+    return None
+
+
+@dataclasses.dataclass(slots=True)
+class _Account:
+    """A turn while it is read."""
+
+    turn: Turn
+    calls: int = 0
+    failures: int = 0
+    spent: Tokens = dataclasses.field(default_factory=Tokens)
+    context_tokens: int | None = None
+
+    def close(self) -> TurnSummary:
+        seconds = seconds_between(self.turn.started, self.turn.ended)
+        return TurnSummary(self.turn, seconds, self.calls, self.failures, self.spent, self.context_tokens)
+
+
+@dataclasses.dataclass(slots=True)
+class _Use:
+    """A tool while its calls are counted."""
+
+    name: str
+    calls: int = 0
+    failures: int = 0
+    undone: int = 0
+
+    def close(self) -> ToolUse:
+        return ToolUse(self.name, self.calls, self.failures, self.undone)
+
+
+class _Compaction(msgspec.Struct, frozen=True, gc=False):
+    replacement_history: list[msgspec.Raw] | None = None
+
+
+class _Compacted(msgspec.Struct, frozen=True, gc=False):
+    payload: _Compaction
+
+
+class _Stamped(msgspec.Struct, frozen=True, gc=False):
+    timestamp: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+
+
+_compacted, _stamped = msgspec.json.Decoder(_Compacted), msgspec.json.Decoder(_Stamped)
+
+
+class _Reader:
+    """Goes over the records of a lineage, oldest first, each with what became of it."""
+
+    def __init__(self, turns: tuple[Turn, ...]) -> None:
+        self.accounts = [_Account(turn) for turn in turns]
+        self.models: list[Milestone] = []
+        self.tools: dict[str, _Use] = {}
+        self.compactions: list[Milestone] = []
+        self.rollbacks: list[Milestone] = []
+        self.damaged_lines: set[int] = set()
+        self.window_tokens: int | None = None
+        self._newest = b""
+        self._openings = {(turn.path, turn.offset): account for turn, account in zip(turns, self.accounts, strict=True)}
+        self._account: _Account | None = None
+        self._waiting: dict[str, tuple[_Use, _Account | None]] = {}
+        self._running = Running()
+
+    def read(self, lineage: Lineage, explanation: Explanation, limits: Limits) -> None:
+        for _ in lineage:
+            pass
+        explained = iter(explanation)
+        found = next(explained, None)
+        for at in range(len(lineage.segments) - 1, -1, -1):
+            segment = lineage.segments[at]
+            for record in read_records(segment.source, segment.end, limits):
+                if at == 0 and record.is_damaged:
+                    self.damaged_lines.add(record.line)
+                while found is not None and found.path == segment.path and found.offset < record.offset:
+                    found = next(explained, None)
+                if found is not None and found.path == segment.path and found.offset == record.offset:
+                    self._account = self._openings.get((segment.path, record.offset), self._account)
+                    if record.data and found.status != "damaged":
+                        self._see(record, found)
+            while found is not None and found.path == segment.path and at:
+                found = next(explained, None)
+
+    @property
+    def ended(self) -> str | None:
+        """When the newest record was written."""
+        return envelope.text_of(_stamped.decode(self._newest).timestamp) if self._newest else None
+
+    def _see(self, record: Record, found: Explained) -> None:
+        self._newest = record.data
+        if record.type == "response_item":
+            if record.kind in CALLS or record.kind in OUTPUTS:
+                self._see_tool(envelope.decode_value(envelope.payload_of(record.data)), found)
+            return
+        note = note_of(record.data, record.envelope)
+        if note is not None:
+            self._see_note(note, record, found)
+        elif record.type == "compacted":
+            items = _compacted.decode(record.data).payload.replacement_history
+            self.compactions.append(_milestone(record, found, number=None if items is None else len(items)))
+        elif record.kind == "thread_rolled_back":
+            self.rollbacks.append(
+                _milestone(record, found, number=envelope.decode_value(record.data)["payload"]["num_turns"])
+            )
+
+    def _see_note(self, note: Note, record: Record, found: Explained) -> None:
+        if note.model is not None and (not self.models or self.models[-1].text != note.model):
+            self.models.append(_milestone(record, found, text=note.model))
+        if note.reading is None:
+            return
+        self.window_tokens = note.reading.window or self.window_tokens
+        account = self._account
+        if note.reading.totals is not None:
+            added, self._running = self._running.after(note.reading)
+            if account is not None:
+                account.spent += added
+        if account is not None and note.reading.context_tokens is not None:
+            account.context_tokens = note.reading.context_tokens
+
+    def _see_tool(self, item: dict[str, Any], found: Explained) -> None:
+        call_id = item.get("call_id")
+        if item["type"] in CALLS:
+            name = name_of(item)
+            use, account = self.tools.setdefault(name, _Use(name)), self._account
+            use.calls += 1
+            use.undone += found.status == "rolled_back"
+            if account is not None:
+                account.calls += 1
+            if isinstance(call_id, str):
+                self._waiting[call_id] = use, account
+        elif isinstance(call_id, str) and call_id in self._waiting:
+            use, account = self._waiting.pop(call_id)
+        else:
+            return
+        if has_failed(item):
+            use.failures += 1
+            if account is not None:
+                account.failures += 1
+
+
+def _milestone(record: Record, found: Explained, *, text: str | None = None, number: int | None = None) -> Milestone:
+    return Milestone(
+        line=found.line,
+        offset=found.offset,
+        path=found.path,
+        inherited=found.inherited,
+        turn_id=found.turn_id,
+        time=envelope.text_of(_stamped.decode(record.data).timestamp),
+        text=text,
+        number=number,
+        stands=found.status != "rolled_back",
+    )

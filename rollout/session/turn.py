@@ -1,0 +1,360 @@
+"""A turn that is being written: task_started, turn_context, items and events, task_complete.
+
+Its end is on the disk when the `with` block is left (unless the durability is NONE). An exception in the block, of
+whatever kind, writes the `<turn_aborted>` message and turn_aborted instead, and goes on. The methods can be called
+from several threads; the `async with` form gives an `AsyncTurn`, which does the same in threads of its own.
+
+A turn that nobody is going to end any more, because a signal came just then (see `leaving`), is closed as interrupted
+before anything else is written. One that is entered by hand is held by whoever has the object.
+
+A turn has its label from its beginning; it is that of everything that the turn writes on its own. What a method is
+asked to write can have another one (see `labelling`), and what is written along with it has the same.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from rollout.errors import Closed, RecordError, RolloutError, UsageError
+from rollout.format import encoder, labels
+from rollout.format.encoder import AnyItem, Part
+from rollout.format.labels import Label
+from rollout.items.contextual import texts_of
+from rollout.items.plans import split_plans
+from rollout.session import label_scope
+from rollout.session.label_scope import innermost
+from rollout.session.recorder import OpenedTurn, Recorder, Standing, abort
+from rollout.session.turn_exit import At, Error, Kind, Leaving, LeavingAwaited
+
+if TYPE_CHECKING:
+    from rollout.session.async_turn import AsyncTurn
+
+Tags: TypeAlias = "Mapping[str, str] | None"
+
+KEEP = "keep"
+"""The context of the turn itself (see `OpenTurn.compact`)."""
+_REASONS = ("interrupted", "replaced", "review_ended")
+
+
+class OpenTurn:
+    """One turn, made by `Rollout.turn`, open inside its `with` block. Offsets that are returned are bytes.
+
+    `session_id` and `tags` of a method are the label of what it writes, inside of that which is in force there.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        context: Mapping[str, Any] | None,
+        model_context_window: int | None,
+        label: Label,
+    ) -> None:
+        self.id = recorder.ports.new_id()
+        self.label = self._own_label = label
+        """What the turn's own lines have, once it is open."""
+        self._around: label_scope.Frame | None = None  # innermost in the block
+        self._recorder = recorder
+        self._context = None if context is None else _context_part(self.id, context)
+        self._started = encoder.event(
+            "task_started",
+            {
+                "turn_id": self.id,
+                "model_context_window": model_context_window,
+                "collaboration_mode_kind": _mode_of(context or {}),
+            },
+        )
+        self._awaited: AsyncTurn | None = None
+        self._holder: Callable[[], object] = weakref.ref(self)
+        self._has_begun = False
+        self._abort_reason: str | None = None  # once an abort was asked for
+
+    def __repr__(self) -> str:
+        with self._recorder.lock:
+            state = "open" if self._opened() is not None else "closed" if self._has_begun else "new"
+        return f"<{state} turn {self.id}>"
+
+    def __enter__(self) -> OpenTurn:
+        try:
+            self.begin()
+            self._begin_labelling()
+            return self
+        except BaseException as error:
+            self.interrupt(error)
+            raise
+
+    def begin(self) -> None:
+        """Writes the beginning, as `with` does."""
+        try:
+            with self._recorder.lock:
+                if self._has_begun:
+                    raise UsageError(f"turn {self.id} has been entered before", remedy="make a new one with log.turn()")
+                self._recorder.refuse_open_turn("a turn cannot begin")
+                self.label = self._recorder.label_here(self._own_label)
+                self._has_begun = True
+                parts = [self._started, *([] if self._context is None else [self._context])]
+                self._recorder.begin(parts, OpenedTurn(self.id, self.label, self._holder))
+            self._recorder.acknowledge()
+        except BaseException as error:
+            self.interrupt(error)
+            raise
+
+    def _begin_labelling(self) -> None:
+        self._around = label_scope.enter(self._own_label, self.id) if self._own_label else label_scope.innermost()
+
+    def _end_labelling(self) -> None:
+        if self._around is not None and self._around.turn == self.id:
+            label_scope.leave(self._around)
+
+    def held_by(self, holder: object) -> None:
+        """As long as that is there, somebody is going to end this turn."""
+        if not self._has_begun:
+            self._holder = weakref.ref(holder)
+
+    def held_in(self, is_over: Callable[[], bool]) -> None:
+        """And as long as that is not over."""
+        holder = self._holder
+        self._holder = lambda: None if is_over() else holder()
+
+    def leave(self, kind: Kind, error: Error, at: At) -> None:
+        """Ends the turn, as a `with` block does when it is left."""
+        try:
+            self.finish(error)
+        finally:
+            self._end_labelling()
+
+    __exit__ = Leaving()
+
+    def finish(self, error: BaseException | None) -> None:
+        """Writes the end, as `with` does when it is left, by an exception or without."""
+        if error is not None:
+            self.interrupt(error)
+            return
+        try:
+            with self._recorder.lock:
+                opened = self._opened()
+                if opened is None and (self._abort_reason is not None or self._recorder.writer.is_closed):
+                    return
+                if self._abort_reason is None:
+                    last = None if opened is None else opened.last_message
+                    parts = [encoder.event("task_complete", {"turn_id": self.id, "last_agent_message": last})]
+                else:
+                    parts = abort(self.id, self._abort_reason)
+                self._end(parts)
+            self._recorder.writer.end_turn()
+        except BaseException as problem:
+            self.interrupt(problem)  # a turn that could not be ended does not stay open
+            raise
+
+    async def __aenter__(self) -> AsyncTurn:
+        from rollout.session.async_turn import AsyncTurn  # noqa: PLC0415  # who only reads logs need not wait for asyncio
+
+        self._awaited = AsyncTurn(self, self._recorder)
+        await self._awaited.enter()
+        self._begin_labelling()
+        return self._awaited
+
+    async def leave_awaited(self, kind: Kind, error: Error, at: At) -> None:
+        """Ends the turn, as an `async with` block does when it is left."""
+        try:
+            if self._awaited is not None:
+                await self._awaited.leave(error)
+        finally:
+            self._end_labelling()
+
+    __aexit__ = LeavingAwaited()
+
+    def user(
+        self,
+        text: str,
+        images: Iterable[str] = (),
+        *,
+        expected_end: int | None = None,
+        session_id: str | None = None,
+        tags: Tags = None,
+    ) -> int:
+        """A user's message (the first one, or one that steers the running turn); `images` are URLs, data: too."""
+        urls = list(images)
+        content = [{"type": "input_text", "text": text}, *({"type": "input_image", "image_url": url} for url in urls)]
+        item = Part("response_item", encoder.encode({"type": "message", "role": "user", "content": content}))
+        keys = {"message": text, "images": urls, "local_images": [], "text_elements": []}
+        parts = [item, encoder.event("user_message", keys)]
+        return self._write(parts, self._label_here(session_id, tags), expected_end=expected_end)
+
+    def append(
+        self, item: AnyItem, *, expected_end: int | None = None, session_id: str | None = None, tags: Tags = None
+    ) -> int:
+        """One item as the model API has it, as a mapping or as its JSON in bytes; the offset behind it.
+
+        Each lone surrogate in it, as `os.fsdecode` makes of a byte that is no text, is written as U+FFFD.
+        An assistant's message gets an agent_message event, each plan in it an item_completed event.
+        RecordError, or Conflict if the log does not end at `expected_end`: nothing was written.
+        """
+        encoded = encoder.encode_item(item)
+        in_haste = session_id is None and tags is None and innermost() is self._around  # most are
+        label = self.label if in_haste else self._label_here(session_id, tags)
+        if encoded[2] != "assistant":  # most are not
+            return self._write((Part("response_item", encoded[0]),), label, expected_end=expected_end)
+        return self._append([encoded], label, expected_end, atomic=False)
+
+    def append_all(
+        self,
+        items: Iterable[AnyItem],
+        *,
+        expected_end: int | None = None,
+        session_id: str | None = None,
+        tags: Tags = None,
+    ) -> int:
+        """Items as one batch: after a crash all of them are there or none is."""
+        encoded = [encoder.encode_item(item) for item in items]
+        return self._append(encoded, self._label_here(session_id, tags), expected_end, atomic=True)
+
+    def event(
+        self,
+        type: str,
+        /,
+        keys: Mapping[str, Any] | None = None,
+        *,
+        session_id: str | None = None,
+        tags: Tags = None,
+        **more: Any,
+    ) -> int:
+        """An event_msg of any type but those that the log writes itself.
+
+        `session_id` and `tags` are the label; a key of the payload that is called so goes into `keys`.
+        """
+        part = encoder.record("event_msg", {"type": type, **(keys or {}), **more})
+        return self._write([part], self._label_here(session_id, tags))
+
+    def compact(
+        self,
+        replacement_history: Iterable[AnyItem],
+        message: str = "",
+        *,
+        context: Mapping[str, Any] | str | None = KEEP,
+    ) -> int:
+        """A compaction in mid-turn: from here on the history is `replacement_history`.
+
+        The turn's context is written again behind it, or another one, as the model is to know it from the
+        replacement (`context_updates(None, …)`); with None it is not, and the next turn tells it anew (S4, S8).
+        """
+        again = self._context if context is KEEP else _context_part(self.id, context) if context is not None else None
+        parts = [compacted(replacement_history, message), *([] if again is None else [again])]
+        return self._write([*parts, encoder.event("context_compacted", {})], self._label_here(), atomic=True)
+
+    def abort(self, reason: str = "interrupted") -> None:
+        """Ends the turn as interrupted, replaced or review_ended; leaving the block does nothing more then."""
+        if reason not in _REASONS:
+            raise UsageError(f"{reason!r} is no reason of an abort", remedy=f"give one of {', '.join(_REASONS)}")
+        with self._recorder.lock:
+            if self._opened() is not None:
+                self._abort_reason = reason  # however often this is interrupted: that is how the turn ends
+            self._end(abort(self.id, reason))
+        self._recorder.writer.end_turn()
+
+    def commit(self) -> int:
+        """Returns when all that was appended is on the disk: so many bytes from the start."""
+        return self._recorder.writer.commit()
+
+    def _label_here(self, session_id: str | None = None, tags: Tags = None) -> Label:
+        """The label of what is written from here. UsageError."""
+        label = self.label if innermost() is self._around else label_scope.in_turn(self.label, self._around)
+        return label if session_id is None and tags is None else label.around(labels.label(session_id, tags))
+
+    def _append(
+        self, items: Sequence[tuple[bytes, str, str | None]], label: Label, expected_end: int | None, *, atomic: bool
+    ) -> int:
+        with self._recorder.lock:
+            standing, opened = self._standing()
+            last, plans = opened.last_message, opened.plans
+            parts = []
+            for payload, kind, role in items:
+                if role == "assistant" and kind == "message":
+                    text, found = split_plans("".join(texts_of(payload) or ()))
+                    last = text or last
+                    parts += _said(text, payload) if text else []
+                    parts += [self._plan(plan, plans + n) for n, plan in enumerate(found, 1)]
+                    plans += len(found)
+                parts.append(Part("response_item", payload))
+            if (last, plans) != (opened.last_message, opened.plans):
+                opened = OpenedTurn(opened.id, opened.label, opened.holder, last, plans)
+            end = self._recorder.put(parts, label, standing, opened, expected_end=expected_end, atomic=atomic)
+        self._recorder.acknowledge()
+        return end
+
+    def _write(
+        self, parts: Sequence[Part], label: Label, *, expected_end: int | None = None, atomic: bool = False
+    ) -> int:
+        with self._recorder.lock:
+            standing, opened = self._standing()
+            end = self._recorder.put(parts, label, standing, opened, expected_end=expected_end, atomic=atomic)
+        self._recorder.acknowledge()
+        return end
+
+    def _opened(self) -> OpenedTurn | None:
+        """This turn, if it is the open one. Under the lock, as all that is below."""
+        turn = self._recorder.standing.turn
+        return turn if turn is not None and turn.id == self.id else None
+
+    def _standing(self) -> tuple[Standing, OpenedTurn]:
+        """What stands in the log, and of that this turn. Closed if it is not the open one."""
+        standing = self._recorder.standing
+        turn = standing.turn
+        if turn is None or turn.id != self.id:
+            what = "is closed" if self._has_begun else "is not open yet; use it in a with block"
+            raise Closed(f"turn {self.id} {what}", path=self._recorder.writer.path)
+        return standing, turn
+
+    def _plan(self, text: str, number: int) -> Part:
+        name = f"{self.id}-plan" if number == 1 else f"{self.id}-plan-{number}"
+        keys = {"thread_id": self._recorder.thread, "turn_id": self.id}
+        return encoder.event("item_completed", {**keys, "item": {"type": "Plan", "id": name, "text": text}})
+
+    def _end(self, parts: Sequence[Part]) -> None:
+        self._recorder.put(parts, self.label, self._standing()[0], None, atomic=len(parts) > 1)
+
+    def interrupt(self, error: BaseException) -> None:
+        """Closes the turn for `error`, which is on its way and is not to be replaced by what goes wrong here."""
+        try:
+            with self._recorder.lock:
+                if self._opened() is None:
+                    return
+                self._end(abort(self.id, self._abort_reason or "interrupted"))
+            self._recorder.writer.end_turn()
+        except RolloutError as problem:
+            error.add_note(f"the turn could not be closed as interrupted: {problem}")
+            self._recorder.forget_turn(self.id)
+
+
+def compacted(replacement_history: Iterable[AnyItem], message: str) -> Part:
+    """The record of a compaction."""
+    items = encoder.encode_items(replacement_history)
+    return Part("compacted", encoder.encode({"message": message, "replacement_history": items}))
+
+
+def _context_part(turn_id: str, context: Mapping[str, Any] | str) -> Part:
+    if not isinstance(context, Mapping) or not isinstance(context.get("model"), str):
+        raise RecordError("a turn_context needs a model", remedy="give a TurnContext")
+    keys = {key: value for key, value in context.items() if key != "turn_id"}
+    return Part("turn_context", encoder.encode({"turn_id": turn_id, **keys}))
+
+
+def _mode_of(context: Mapping[str, Any]) -> str:
+    mode = context.get("collaboration_mode")
+    kind = mode.get("mode") if isinstance(mode, Mapping) else mode
+    return kind if isinstance(kind, str) else "default"
+
+
+class _Phase(msgspec.Struct):
+    phase: str | None = None
+
+
+def _said(text: str, payload: bytes) -> list[Part]:
+    try:
+        phase = msgspec.json.decode(payload, type=_Phase).phase
+    except msgspec.ValidationError:
+        phase = None
+    return [encoder.event("agent_message", {"message": text, "phase": phase, "memory_citation": None})]

@@ -1,1 +1,0 @@
-"""Files that are written anew: mended, thinned, encrypted; what their bytes are for. Nothing is replaced unproven."""
