@@ -61,7 +61,7 @@ def make(home: Path, cipher: Cipher | None, turns: int) -> Path:
 
 def append(path: Path, cipher: Cipher | None) -> int:
     """So many records at the end of a log."""
-    with rollout.open(path, durability=Durability.NONE, cipher=cipher) as log:
+    with rollout.open_log(path, durability=Durability.NONE, cipher=cipher) as log:
         for i in range(APPENDS):
             log.event("note", n=i, text="x" * 500)
     return APPENDS

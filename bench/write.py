@@ -26,7 +26,7 @@ import msgspec
 import rollout
 from bench.read import Check
 from bench.rollouts import MB, make
-from rollout import Durability, Rollout, Store, TurnContext
+from rollout import Durability, SessionLog, Store, TurnContext
 from rollout.format.encoder import AnyItem
 from rollout.session.turn import OpenTurn
 
@@ -82,7 +82,7 @@ def check(rows: Iterable[Row]) -> Iterator[Check]:
             yield Check(f"{row.case}: time / {row.baseline}", row.ratio, row.limit)
 
 
-def item_for_line(log: Rollout) -> bytes:
+def item_for_line(log: SessionLog) -> bytes:
     """An item whose line in this log is of LINE_BYTES."""
     with log.turn(_CONTEXT) as turn:
         begin = log.end
@@ -145,7 +145,7 @@ def _measure_fork(home: Path, runs: int) -> Row:
     with _log(home, Durability.TURN) as log:
         path = log.path
     make(path, "near-end", FORKED_MB * MB)
-    log = rollout.open(path, home=home)
+    log = rollout.open_log(path, home=home)
     seconds = []
     with log:
         for _ in range(runs * 10):
@@ -156,7 +156,7 @@ def _measure_fork(home: Path, runs: int) -> Row:
     return Row(f"fork of {FORKED_MB} MB by reference", statistics.median(seconds), "5 ms", 0.005, 1.0)
 
 
-def _log(home: Path, durability: Durability) -> Rollout:
+def _log(home: Path, durability: Durability) -> SessionLog:
     return Store(home).create(cwd="/p", model_provider="bench", durability=durability)
 
 
@@ -171,7 +171,7 @@ def _by_turns(runs: int, *cases: Callable[[], None]) -> list[float]:
     return [statistics.median(of_case) for of_case in seconds]
 
 
-def _take_turns(log: Rollout, item: AnyItem, times: int) -> None:
+def _take_turns(log: SessionLog, item: AnyItem, times: int) -> None:
     for _ in range(times // ITEMS_A_TURN):
         with log.turn(_CONTEXT) as turn:
             _repeat(turn, item, ITEMS_A_TURN)
@@ -202,7 +202,7 @@ def _in_threads(work: Callable[[], None]) -> None:
         thread.join()
 
 
-async def _in_tasks(log: Rollout, item: bytes, tasks: int) -> None:
+async def _in_tasks(log: SessionLog, item: bytes, tasks: int) -> None:
     async with log.turn(_CONTEXT) as turn:
 
         async def append() -> None:

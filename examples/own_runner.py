@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import rollout
-from rollout import Rollout, Store, TurnContext
+from rollout import SessionLog, Store, TurnContext
 
 Item = dict[str, Any]
 NAME, FORK = "tea", "tea-with-milk"  # what this example calls its logs; `rollout history tea` takes it too
 
 
-def take_turn(store: Store, log: Rollout, question: str | None, dies: bool = False) -> None:
+def take_turn(store: Store, log: SessionLog, question: str | None, dies: bool = False) -> None:
     """Asks the model and runs its tool until it answers. When the block is left, all of it is on the disk.
 
     A call is appended *before* the tool runs: whatever happens in there, the log knows that it was begun.

@@ -22,38 +22,37 @@ if TYPE_CHECKING:
     )
     from rollout.files.durability import Durability
     from rollout.files.encrypted.keys import Cipher, make_key
-    from rollout.files.sealed.seal import Sealed
+    from rollout.files.sealed.seal import SealResult
     from rollout.fold.history import History, is_summary
-    from rollout.fold.projection import Baseline, Cleared, NeverSet
+    from rollout.fold.projection import ContextBaseline, ContextCleared, ContextNeverSet
     from rollout.fold.timeline import Place, Step
     from rollout.fold.token_counts import Tokens
-    from rollout.fold.token_ledger import Spent
+    from rollout.fold.token_ledger import TokenSpend
     from rollout.format.labels import Label, check_session_id
     from rollout.home.agent_view import Transcript, list_sessions, read_session
     from rollout.home.doctor import Diagnosis
     from rollout.home.findings import Finding
     from rollout.home.index.status import IndexStatus
-    from rollout.home.listing import Page
-    from rollout.home.maintenance.disk_usage import Room, Usage
-    from rollout.home.maintenance.repair import Repaired, RepairPlan, apply_repair, plan_repair
-    from rollout.home.row import Row
+    from rollout.home.listing import SessionPage
+    from rollout.home.maintenance.disk_usage import DiskUsage, FileUsage
+    from rollout.home.maintenance.repair import RepairPlan, RepairResult, apply_repair, plan_repair
+    from rollout.home.row import SessionRow
     from rollout.home.search import Hit, Hits
     from rollout.home.stats import Stats, StatsRow
-    from rollout.home.store import Store
-    from rollout.home.store import open_rollout as open  # noqa: A004
-    from rollout.home.tree import Node
+    from rollout.home.store import Store, open_log
+    from rollout.home.tree import SessionTree
     from rollout.items.context_updates import context_updates
     from rollout.items.contextual import is_program_message
     from rollout.items.redaction import Redactor
     from rollout.items.truncation import Truncation
     from rollout.limits import Limits
-    from rollout.session.difference import Changed, Diff, diff
+    from rollout.session.difference import Diff, ValueChange, diff
     from rollout.session.explanation import Explained, Explanation
-    from rollout.session.following import Tailed, tail
+    from rollout.session.following import FollowEvent, tail
     from rollout.session.label_scope import label
-    from rollout.session.log import Rollout
-    from rollout.session.moments import Line, Ordinal
-    from rollout.session.playback import Playback, Scene, replay
+    from rollout.session.log import SessionLog
+    from rollout.session.moments import AtLine, AtOrdinal, at_line, at_ordinal
+    from rollout.session.playback import Playback, PlaybackView, replay
     from rollout.session.reading import explain, reconstruct, records, turns, verify
     from rollout.session.record import Record
     from rollout.session.state import State, Turn
@@ -64,56 +63,56 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Ambiguous",
-    "Baseline",
-    "Changed",
+    "AtLine",
+    "AtOrdinal",
     "Cipher",
-    "Cleared",
+    "ContextBaseline",
+    "ContextCleared",
+    "ContextNeverSet",
     "Damage",
     "Diagnosis",
     "Diff",
+    "DiskUsage",
     "Durability",
     "Explained",
     "Explanation",
+    "FileUsage",
     "Finding",
+    "FollowEvent",
     "History",
     "Hit",
     "Hits",
     "IndexStatus",
     "Label",
     "Limits",
-    "Line",
     "Milestone",
-    "NeverSet",
     "NoKey",
-    "Node",
     "NotARollout",
     "NotFound",
     "Note",
     "OpenTurn",
-    "Ordinal",
-    "Page",
     "Place",
     "Playback",
+    "PlaybackView",
     "Record",
     "Redactor",
     "RepairPlan",
-    "Repaired",
+    "RepairResult",
     "Report",
-    "Rollout",
     "RolloutError",
-    "Room",
-    "Row",
-    "Scene",
-    "Sealed",
+    "SealResult",
+    "SessionLog",
+    "SessionPage",
+    "SessionRow",
+    "SessionTree",
     "SourceError",
-    "Spent",
     "State",
     "Stats",
     "StatsRow",
     "Step",
     "Store",
     "Summary",
-    "Tailed",
+    "TokenSpend",
     "Tokens",
     "ToolUse",
     "Transcript",
@@ -121,10 +120,12 @@ __all__ = [
     "Turn",
     "TurnContext",
     "TurnSummary",
-    "Usage",
     "UsageError",
+    "ValueChange",
     "WrongKey",
     "apply_repair",
+    "at_line",
+    "at_ordinal",
     "check_session_id",
     "context_updates",
     "diff",
@@ -134,7 +135,7 @@ __all__ = [
     "label",
     "list_sessions",
     "make_key",
-    "open",
+    "open_log",
     "plan_repair",
     "read_session",
     "reconstruct",
@@ -145,9 +146,6 @@ __all__ = [
     "turns",
     "verify",
 ]
-
-_WRITTEN_AS = {"open": "open_rollout"}
-
 
 if not TYPE_CHECKING:  # for which every name would be there
 
@@ -166,9 +164,9 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.home import doctor as module
             case "Finding":
                 from rollout.home import findings as module
-            case "Page":
+            case "SessionPage":
                 from rollout.home import listing as module
-            case "Row":
+            case "SessionRow":
                 from rollout.home import row as module
             case "Hit" | "Hits":
                 from rollout.home import search as module
@@ -178,7 +176,7 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.home import stats as module
             case "IndexStatus":
                 from rollout.home.index import status as module
-            case "Node":
+            case "SessionTree":
                 from rollout.home import tree as module
             case "is_program_message":
                 from rollout.items import contextual as module
@@ -188,9 +186,9 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.format import labels as module
             case "Damage":
                 from rollout.dialects import codex as module
-            case "Baseline" | "Cleared" | "NeverSet":
+            case "ContextBaseline" | "ContextCleared" | "ContextNeverSet":
                 from rollout.fold import projection as module
-            case "Spent":
+            case "TokenSpend":
                 from rollout.fold import token_ledger as module
             case "Place" | "Step":
                 from rollout.fold import timeline as module
@@ -200,7 +198,7 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.items import truncation as module
             case "context_updates":
                 from rollout.items import context_updates as module
-            case "Changed" | "Diff" | "diff":
+            case "ValueChange" | "Diff" | "diff":
                 from rollout.session import difference as module
             case (
                 "Ambiguous"
@@ -219,11 +217,11 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.session import label_scope as module
             case "Limits":
                 from rollout import limits as module
-            case "Rollout":
+            case "SessionLog":
                 from rollout.session import log as module
-            case "Line" | "Ordinal":
+            case "AtLine" | "AtOrdinal" | "at_line" | "at_ordinal":
                 from rollout.session import moments as module
-            case "Playback" | "Scene" | "replay":
+            case "Playback" | "PlaybackView" | "replay":
                 from rollout.session import playback as module
             case "explain" | "reconstruct" | "records" | "turns" | "verify":
                 from rollout.session import reading as module
@@ -239,25 +237,25 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.files.encrypted import keys as module
             case "Durability":
                 from rollout.files import durability as module
-            case "Sealed":
+            case "SealResult":
                 from rollout.files.sealed import seal as module
-            case "Store" | "open":
+            case "Store" | "open_log":
                 from rollout.home import store as module
             case "Milestone" | "Summary" | "ToolUse" | "TurnSummary" | "summarize":
                 from rollout.session import summary as module
-            case "Tailed" | "tail":
+            case "FollowEvent" | "tail":
                 from rollout.session import following as module
             case "OpenTurn":
                 from rollout.session import turn as module
             case "TurnContext":
                 from rollout.session import turn_context as module
-            case "Repaired" | "RepairPlan" | "apply_repair" | "plan_repair":
+            case "RepairResult" | "RepairPlan" | "apply_repair" | "plan_repair":
                 from rollout.home.maintenance import repair as module
-            case "Room" | "Usage":
+            case "DiskUsage" | "FileUsage":
                 from rollout.home.maintenance import disk_usage as module
             case _:
                 raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        found = globals()[name] = getattr(module, _WRITTEN_AS.get(name, name))
+        found = globals()[name] = getattr(module, name)
         return found
 
 

@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rollout import Rollout
+from rollout import SessionLog
 from rollout.errors import Locked, NotFound, Poisoned, RolloutError, WriteError
 from rollout.files.durability import Durability
 from rollout.files.recovery import mark_batch
@@ -68,7 +68,7 @@ class Told:
     def say(self, *words: object) -> None:
         say(self.number, *words)
 
-    def call(self, log: Rollout, name: str, call: Callable[[], object]) -> None:
+    def call(self, log: SessionLog, name: str, call: Callable[[], object]) -> None:
         """One that fails is made again, to see that it is not done."""
         try:
             call()
@@ -80,7 +80,7 @@ class Told:
             raise
         self.say("acknowledged", name, log.end, log.durable_end)
 
-    def fail(self, name: str, error: WriteError, log: Rollout | None = None) -> None:
+    def fail(self, name: str, error: WriteError, log: SessionLog | None = None) -> None:
         self.failed = True
         self.say("failed", name, type(error).__name__, error.durable_end, 0 if log is None else log.durable_end)
 
@@ -105,7 +105,7 @@ def live(home: Path, told: Told, pad: int = 0) -> None:
     told.say("over")
 
 
-def _take_turns(log: Rollout, told: Told) -> None:
+def _take_turns(log: SessionLog, told: Told) -> None:
     with log.turn(context()) as turn:
         told.say("acknowledged", "begin", log.end, log.durable_end)
         told.call(log, "user", lambda: turn.user("q1"))
@@ -121,7 +121,7 @@ def _take_turns(log: Rollout, told: Told) -> None:
     told.call(log, "rollback", lambda: log.rollback(1))
 
 
-def _refuse_everything(log: Rollout, told: Told) -> None:
+def _refuse_everything(log: SessionLog, told: Told) -> None:
     """What the log says to every call after a failure."""
     calls: dict[str, Callable[[], object]] = {
         "commit": log.commit,
@@ -291,7 +291,7 @@ def hold(path: str) -> None:
 class Model:
     """Writes to a log and keeps the numbers of the items in its history, as they are to be read back."""
 
-    def __init__(self, log: Rollout, seed: int) -> None:
+    def __init__(self, log: SessionLog, seed: int) -> None:
         self._log, self._rng = log, random.Random(seed)
         self._count = 0
         self._history: list[int] = []

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import rollout
-from rollout import Cipher, Limits, Rollout, Store
+from rollout import Cipher, Limits, SessionLog, Store
 from rollout.files.disk import FileSystem
 from rollout.files.encrypted.lines import Scribe
 from tests import builders as b
@@ -47,7 +47,7 @@ def a_secret_store(
     )
 
 
-def a_secret_log(store: Store, **keys: Any) -> Rollout:
+def a_secret_log(store: Store, **keys: Any) -> SessionLog:
     return store.create(cwd="/secret-folder", model_provider="mock", originator="test", **keys)
 
 

@@ -7,7 +7,7 @@ import contextlib
 from typing import Any
 
 import rollout
-from rollout import Rollout, Store
+from rollout import SessionLog, Store
 from tests.builders import assistant_item, user_item
 from tests.sessions import context
 
@@ -15,20 +15,20 @@ PLAN = "<proposed_plan>\nwalk\n</proposed_plan>"
 CALL = {"type": "function_call", "name": "f", "arguments": "{}", "call_id": "c"}
 
 
-def make(store: Store, **keys: Any) -> Rollout:
+def make(store: Store, **keys: Any) -> SessionLog:
     return store.create(cwd="/p", model_provider="mock", **keys)
 
 
-def ids(log: Rollout, first: int = 0) -> list[str | None]:
+def ids(log: SessionLog, first: int = 0) -> list[str | None]:
     """The session_id of each record from the `first` on."""
     return [record.session_id for record in rollout.records(log.path)][first:]
 
 
-def tags(log: Rollout, first: int = 0) -> list[dict[str, str]]:
+def tags(log: SessionLog, first: int = 0) -> list[dict[str, str]]:
     return [record.tags for record in rollout.records(log.path)][first:]
 
 
-def fill(log: Rollout, **label: Any) -> None:
+def fill(log: SessionLog, **label: Any) -> None:
     """A turn of everything that a turn can write; then one that an exception ends."""
     with log.turn(context(), **label) as turn:
         turn.user("q")
@@ -40,5 +40,5 @@ def fill(log: Rollout, **label: Any) -> None:
         raise ValueError
 
 
-async def in_a_task(log: Rollout) -> None:
+async def in_a_task(log: SessionLog) -> None:
     await asyncio.to_thread(log.event, "in a thread of a task")

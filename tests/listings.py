@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from rollout import Page, Row, Store
+from rollout import SessionPage, SessionRow, Store
 
 
-def numbers(page: Page) -> list[int]:
+def numbers(page: SessionPage) -> list[int]:
     return [int(row.id[-12:], 16) for row in page]
 
 
-def pages(store: Store, **filters: Any) -> Iterator[Page]:
+def pages(store: Store, **filters: Any) -> Iterator[SessionPage]:
     page = store.list(**filters)
     yield page
     while page.cursor is not None:
@@ -20,10 +20,10 @@ def pages(store: Store, **filters: Any) -> Iterator[Page]:
         yield page
 
 
-def all_rows(store: Store, **filters: Any) -> list[Row]:
+def all_rows(store: Store, **filters: Any) -> list[SessionRow]:
     return [row for page in pages(store, **filters) for row in page]
 
 
-def only(store: Store, **filters: Any) -> Row:
+def only(store: Store, **filters: Any) -> SessionRow:
     (row,) = store.list(**{"archived": None, "subagents": True, "forks": True, **filters})
     return row

@@ -10,14 +10,14 @@ from typing import Any
 from rollout.files.durability import Durability
 from rollout.format.encoder import Part, encode, timestamp
 from rollout.session.environment import Ports
-from rollout.session.log import Rollout, create_log
+from rollout.session.log import SessionLog, create_log
 from rollout.session.log_path import new_path
 from rollout.testing.disk import SimulatedDisk
 from rollout.testing.live import Live
 from rollout.testing.witness import HOME, Ack, Moment, Step, Trial, Witness
 
 
-def begin(ports: Ports, durability: Durability = Durability.TURN, cwd: str = "/p") -> Rollout:
+def begin(ports: Ports, durability: Durability = Durability.TURN, cwd: str = "/p") -> SessionLog:
     """A new paginated log, as Codex would begin it."""
     thread, created = ports.new_id(), ports.clock()
     session = {"id": thread, "timestamp": timestamp(created), "cwd": cwd, "history_mode": "paginated"}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import rollout
-from rollout import Rollout, Store, TurnContext
+from rollout import SessionLog, Store, TurnContext
 from rollout.files.disk import FileSystem
 from rollout.files.durability import Durability
 from tests.builders import assistant_item
@@ -30,7 +30,7 @@ def a_store(home: Path | str, *, fs: FileSystem | None = None, seed: int = 0) ->
     )
 
 
-def a_log(store: Store, durability: Durability = Durability.TURN) -> Rollout:
+def a_log(store: Store, durability: Durability = Durability.TURN) -> SessionLog:
     return store.create(cwd="/p", model_provider="mock", originator="test", durability=durability)
 
 
@@ -38,7 +38,7 @@ def context(model: str = "m1", **keys: Any) -> TurnContext:
     return TurnContext(model=model, cwd="/p", approval_policy="never", **keys)
 
 
-def take_turn(log: Rollout, question: str, settings: Mapping[str, Any] | None = None) -> str:
+def take_turn(log: SessionLog, question: str, settings: Mapping[str, Any] | None = None) -> str:
     """A regular turn with an answer; its id."""
     with log.turn(settings or context()) as turn:
         turn.user(question)
@@ -47,7 +47,7 @@ def take_turn(log: Rollout, question: str, settings: Mapping[str, Any] | None = 
 
 
 def interrupt(
-    log: Rollout,
+    log: SessionLog,
     question: str,
     *items: Mapping[str, Any],
     by: type[BaseException] = ValueError,

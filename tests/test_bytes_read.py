@@ -74,7 +74,7 @@ def test_reading_never_takes_more_than_the_file_has(
     state = rollout.reconstruct(path)
     assert state.session is not None
     assert 0 < state.bytes_read <= size
-    for found in (rollout.summarize(path).state, rollout.open(path, "read").resume_state()):
+    for found in (rollout.summarize(path).state, rollout.open_log(path, "read").resume_state()):
         assert 0 < found.bytes_read <= size
     (told,) = [row for row in run("reconstruct", path).out.splitlines() if row.startswith("read ")]
     assert run("reconstruct", path, "--json").json["bytes_read"] <= size

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rollout import Durability, Rollout
+from rollout import Durability, SessionLog
 from rollout.adapters.agents import RolloutSession
 from tests.builders import assistant_item, user_item
 from tests.interrupting import check_lines
@@ -71,7 +71,7 @@ class Words:
         self.told.append(word)
 
 
-async def write_turn(log: Rollout, words: Words) -> None:
+async def write_turn(log: SessionLog, words: Words) -> None:
     async with log.turn(context()) as turn:
         await words.do(turn.user)
         await words.do(lambda word: turn.append(assistant_item(word)))
@@ -81,20 +81,20 @@ async def write_turn(log: Rollout, words: Words) -> None:
         await words.do(lambda word: turn.compact([user_item(word)]))
 
 
-async def write_together(log: Rollout, words: Words) -> None:
+async def write_together(log: SessionLog, words: Words) -> None:
     async with log.turn(context()) as turn, asyncio.TaskGroup() as group:
         for _ in range(5):
             group.create_task(words.do(turn.user))
 
 
-async def write_in_time(log: Rollout, words: Words) -> None:
+async def write_in_time(log: SessionLog, words: Words) -> None:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(0.001), log.turn(context()) as turn:
             while True:
                 await words.do(turn.user)
 
 
-async def abort(log: Rollout, words: Words) -> None:
+async def abort(log: SessionLog, words: Words) -> None:
     async with log.turn(context()) as turn:
         await words.do(turn.user)
         await turn.abort("replaced")
@@ -104,7 +104,7 @@ async def abort(log: Rollout, words: Words) -> None:
 @pytest.mark.parametrize("durability", [Durability.TURN, Durability.RECORD])
 @pytest.mark.parametrize("work", [write_turn, write_together, write_in_time, abort])
 def test_a_turn_whose_task_is_cancelled_at_any_await_has_ended(
-    work: Callable[[Rollout, Words], Coroutine[Any, Any, None]], durability: Durability, twice: bool, tmp_path: Path
+    work: Callable[[SessionLog, Words], Coroutine[Any, Any, None]], durability: Durability, twice: bool, tmp_path: Path
 ) -> None:
     async def main() -> None:
         with a_log(a_store(tmp_path), durability) as log:

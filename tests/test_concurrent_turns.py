@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import pytest
 
 import rollout
-from rollout import Rollout, Store
+from rollout import SessionLog, Store
 from rollout.errors import RecordError, UsageError, WriteError
 from rollout.files.durability import Durability
 from rollout.session.async_turn import AsyncTurn
@@ -43,7 +43,7 @@ class SlowDisk(SimulatedDisk):
         return super().do(op)
 
 
-def on_slow_disk(slow: Kind, seconds: float, durability: Durability) -> tuple[SlowDisk, Rollout]:
+def on_slow_disk(slow: Kind, seconds: float, durability: Durability) -> tuple[SlowDisk, SessionLog]:
     disk = SlowDisk(slow, 0)
     log = a_log(a_store("/home/u", fs=disk), durability)
     disk.seconds = seconds
@@ -116,11 +116,11 @@ import sys, rollout
 from rollout.errors import Locked
 from tests.sessions import take_turn
 source, number, taken = sys.argv[1], sys.argv[2], 0
-with rollout.open(source, "read") as reader, reader.fork() as child:
+with rollout.open_log(source, "read") as reader, reader.fork() as child:
     while taken < 5:
         take_turn(child, f"{number} fork {taken}")
         try:
-            with rollout.open(source) as log:
+            with rollout.open_log(source) as log:
                 take_turn(log, f"{number} log {taken}")
                 taken += 1
         except Locked as error:
@@ -143,7 +143,7 @@ with rollout.open(source, "read") as reader, reader.fork() as child:
 
 
 def test_an_async_turn_writes_what_a_turn_writes(tmp_path: Path) -> None:
-    async def main(log: Rollout) -> str:
+    async def main(log: SessionLog) -> str:
         async with log.turn(context()) as turn:
             assert isinstance(turn, AsyncTurn)
             await turn.user("q")
@@ -276,7 +276,7 @@ def test_a_task_that_is_cancelled_interrupts_its_turn_behind_what_it_has_written
 
 
 def test_an_exception_in_an_async_turn_interrupts_it_and_goes_on(tmp_path: Path) -> None:
-    async def main(log: Rollout) -> None:
+    async def main(log: SessionLog) -> None:
         async with log.turn(context()) as turn:
             await turn.user("q")
             raise ValueError("x")
@@ -290,7 +290,7 @@ def test_an_exception_in_an_async_turn_interrupts_it_and_goes_on(tmp_path: Path)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked there")
 @pytest.mark.filterwarnings("ignore:This process")
 def test_a_forked_process_has_threads_of_its_own(tmp_path: Path) -> None:
-    async def main(log: Rollout) -> None:
+    async def main(log: SessionLog) -> None:
         async with log.turn(context()) as turn:
             await turn.user("q")
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from rollout import Durability, Rollout, Store
+from rollout import Durability, SessionLog, Store
 from rollout.errors import Locked, WriteError
 from rollout.files import disk as files
 from rollout.files.disk import REAL
@@ -31,26 +31,26 @@ from tests.storage import ME, line
 
 MANY = "ROLLOUT_CRASH" in os.environ
 posix = pytest.mark.skipif(os.name != "posix", reason="SIGKILL, fork and locks are those of POSIX")
-Make = Callable[[Store], Rollout]
+Make = Callable[[Store], SessionLog]
 
 
-def create(store: Store) -> Rollout:
+def create(store: Store) -> SessionLog:
     return store.create(cwd="/p", model_provider="m")
 
 
-def create_without_syncs(store: Store) -> Rollout:
+def create_without_syncs(store: Store) -> SessionLog:
     return store.create(cwd="/p", model_provider="m", durability=Durability.NONE)
 
 
-def fork(store: Store) -> Rollout:
+def fork(store: Store) -> SessionLog:
     return source(store).fork()
 
 
-def fork_as_a_copy(store: Store) -> Rollout:
+def fork_as_a_copy(store: Store) -> SessionLog:
     return source(store).fork(copy=True)
 
 
-def source(store: Store) -> Rollout:
+def source(store: Store) -> SessionLog:
     """The log that is forked, open to read."""
     return store.open("-1", "read")
 
@@ -115,7 +115,7 @@ def test_an_interruption_anywhere_leaves_a_whole_session_or_none(
     monkeypatch.setattr(files, "_sync", lambda fd: None)
     store = with_a_source(tmp_path)
     (kept,) = tmp_path.rglob("rollout-*")
-    made: list[Rollout] = []
+    made: list[SessionLog] = []
     places = 0
     for _ in making.interrupted(lambda: made.append(make(store)), every=1 if MANY else 17):
         places += 1

@@ -149,7 +149,7 @@ def test_expired_settings_make_the_next_turn_give_the_whole_context_and_older_on
     for turn in ("t1", "t2"):
         lines += [b.started(turn), b.context(turn, turn), b.user("q"), b.completed(turn)]
     state = rollout.reconstruct(lasting(lines, [*[NEVER] * 6, 10, NEVER, NEVER]), cipher=at(20))
-    assert (state.previous_model, state.reference) == (None, rollout.Cleared())
+    assert (state.previous_model, state.reference) == (None, rollout.ContextCleared())
     assert [turn.model for turn in state.turns] == ["t1", None]
 
 

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import rollout
-from rollout import Changed, Diff, Line, State, Store
+from rollout import Diff, State, Store, ValueChange, at_line
 from rollout.limits import Limits
 from tests import builders as b
 from tests import strategies as logs
@@ -36,9 +36,9 @@ def test_a_later_turn_adds_its_items_and_tells_its_model() -> None:
     data = b.log(*turn("t1", b.user("q1"), b.token_count(5)), *turn("t2", b.user("q2"), b.token_count(12)))
     found = rollout.diff(at(data, "t1"), at(data))
     assert (said(found.added), said(found.gone), found.kept_count) == (["q2"], [], 1)
-    assert found.settings == (Changed("model", "model of t1", "model of t2"),)
-    assert found.context == (Changed("turn_id", "t1", "t2"), Changed("model", "model of t1", "model of t2"))
-    assert found.tokens == (Changed("total_tokens", 5, 12),)
+    assert found.settings == (ValueChange("model", "model of t1", "model of t2"),)
+    assert found.context == (ValueChange("turn_id", "t1", "t2"), ValueChange("model", "model of t1", "model of t2"))
+    assert found.tokens == (ValueChange("total_tokens", 5, 12),)
     assert found.relation == "later"
     assert found.shared is not None
     assert (found.shared.line, found.shared.end) == (5, at(data, "t1").end)
@@ -47,13 +47,13 @@ def test_a_later_turn_adds_its_items_and_tells_its_model() -> None:
 def test_a_rollback_gives_back_what_a_compaction_took() -> None:
     assert said(between("first-1", "second-2").gone) == ["q1", "a1"]
     assert said(between("first-1", "second-2").added) == ["summary", "a2"]
-    back = between("second-2", Line(13))
+    back = between("second-2", at_line(13))
     assert (said(back.gone), said(back.added)) == (["summary", "a2"], [])
-    assert Changed("reference", "cleared", "never") in back.settings
+    assert ValueChange("reference", "cleared", "never") in back.settings
 
 
 def test_the_same_moment_differs_in_nothing() -> None:
-    for moment in ("first-1", "second-2", Line(3), None):
+    for moment in ("first-1", "second-2", at_line(3), None):
         found = between(moment, moment)
         assert found.is_empty
         assert found.relation == "same"
@@ -63,7 +63,7 @@ def test_the_same_moment_differs_in_nothing() -> None:
 def test_what_only_programs_read_of_an_item_is_no_difference() -> None:
     item = {**b.user_item("q"), "id": "msg_1", "status": "completed", "metadata": {"turn": 1}, "phase": None}
     data = b.log(b.line("response_item", item), b.assistant("a"), b.compacted([b.user_item("q"), b.user_item("sum")]))
-    found = rollout.diff(at(data, Line(2)), at(data))
+    found = rollout.diff(at(data, at_line(2)), at(data))
     assert (said(found.gone), said(found.added), found.kept_count) == (["a"], ["sum"], 1)
 
 
@@ -71,8 +71,8 @@ def test_the_world_and_the_instructions_are_compared_key_by_key() -> None:
     old = b.log(b.session_meta(base_instructions={"text": "one"}), b.world_state({"a": 1, "b": 2}))
     new = b.log(b.session_meta(base_instructions={"text": "two"}), b.world_state({"b": 3, "c": None}))
     found = rollout.diff(at(old), at(new))
-    assert found.world == (Changed("a", 1, None), Changed("b", 2, 3))
-    assert found.settings == (Changed("base_instructions", "one", "two"),)
+    assert found.world == (ValueChange("a", 1, None), ValueChange("b", 2, 3))
+    assert found.settings == (ValueChange("base_instructions", "one", "two"),)
     assert not found.is_empty
 
 
@@ -101,7 +101,7 @@ def test_what_is_kept_and_what_came_are_the_new_history_and_the_other_way_round(
 
 
 def test_what_went_tells_the_line_that_took_it_away() -> None:
-    replaced = between(Line(9), "second-2")
+    replaced = between(at_line(9), "second-2")
     assert said(replaced.gone) == ["q1", "a1", "q2"]
     assert [(fate.status, fate.by) for fate in replaced.fates() if fate] == [("replaced", 10)] * 3
     taken_back = between("second-2", None)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import rollout
-from rollout import Durability, Rollout, Store
+from rollout import Durability, SessionLog, Store
 from rollout.errors import Closed, Displaced
 from tests.builders import user_item
 from tests.sessions import a_log, a_store, context, take_turn, texts
@@ -36,17 +36,17 @@ AWAY: dict[str, Callable[[Path], object]] = {
 }
 
 
-async def take_turn_awaited(log: Rollout, question: str) -> None:
+async def take_turn_awaited(log: SessionLog, question: str) -> None:
     async with log.turn(context()) as turn:
         await turn.user(question)
 
 
-def write_and_close(log: Rollout) -> None:
+def write_and_close(log: SessionLog) -> None:
     log.event("later")
     log.close()
 
 
-COMMITS: dict[str, Callable[[Rollout], object]] = {
+COMMITS: dict[str, Callable[[SessionLog], object]] = {
     "a turn": lambda log: take_turn(log, "later"),
     "an awaited turn": lambda log: asyncio.run(take_turn_awaited(log, "later")),
     "a compaction": lambda log: log.compact([user_item("later")]),

@@ -27,7 +27,7 @@ CHANGING: dict[str, Callable[[Store, Any], object]] = {
     "unseal": lambda store, ref: store.unseal(ref),
     "rekey": lambda store, ref: store.rekey(ref),
     "decrypt": lambda store, ref: store.decrypt(ref),
-    "rollout.open": lambda store, ref: rollout.open(ref, home=store.home).close(),
+    "rollout.open_log": lambda store, ref: rollout.open_log(ref, home=store.home).close(),
     "rollout.plan_repair": lambda store, ref: rollout.apply_repair(rollout.plan_repair(ref, home=store.home)),
 }
 """What takes a reference, and changes or deletes what it names."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import rollout
-from rollout import Ordinal, Rollout, State, Store
+from rollout import SessionLog, State, Store, at_ordinal
 from rollout.errors import NotFound, UsageError
 from rollout.files.durability import Durability
 from rollout.files.recovery import unmark
@@ -37,14 +37,14 @@ def said(state: State) -> tuple[Any, ...]:
     )
 
 
-def prefix_state(log: Rollout, end: int, tmp_path: Path) -> State:
+def prefix_state(log: SessionLog, end: int, tmp_path: Path) -> State:
     """What the first bytes of a log say, cut off and looked at by themselves (a batch was whole in the log)."""
     path = tmp_path / "prefix.jsonl"
     path.write_bytes(b"".join(map(unmark, log.path.read_bytes()[:end].splitlines(keepends=True))))
     return rollout.reconstruct(path)
 
 
-def a_long_log(store: Store) -> tuple[Rollout, list[str]]:
+def a_long_log(store: Store) -> tuple[SessionLog, list[str]]:
     log = a_log(store)
     turns = [take_turn(log, "q1"), take_turn(log, "q2", context("m2"))]
     log.record("world_state", {"full": True, "state": {"a": 1}})
@@ -139,7 +139,7 @@ def test_a_fork_at_a_turn_has_the_state_behind_it_or_before_it(store: Store, cop
 def test_a_fork_at_a_turn_without_an_end_stops_before_a_rollback(tmp_path: Path) -> None:
     path = tmp_path / "rollout-2026-03-20T10-00-00-019d0000-0000-7000-8000-000000000001.jsonl"
     shutil.copy(CASES / "h_no_lifecycle" / "rollout.jsonl", path)
-    with rollout.open(path) as log:
+    with rollout.open_log(path) as log:
         turns = log.resume_state().turns
         assert all(turn.derived for turn in turns)
         log.rollback(1)
@@ -211,20 +211,20 @@ def test_a_log_of_ordinals_is_forked_at_one_and_goes_on_counting(tmp_path: Path)
     with store.open(home / newest, "read") as log:
         whole = log.resume_state()
         last = lines_of(log.path)[-1]["ordinal"]
-        with log.fork(at=Ordinal(last)) as child:
+        with log.fork(at=at_ordinal(last)) as child:
             assert list(child.resume_state().history) == list(whole.history)
             meta = lines_of(child.path)[0]
             assert meta["payload"]["history_base"]["end_ordinal_exclusive"] == last + 1 == meta["ordinal"]
             take_turn(child, "more")
             assert [line["ordinal"] for line in lines_of(child.path)] == list(range(last + 1, last + 9))
-        with log.fork(at=Ordinal(20)) as child:  # in the base of the base
+        with log.fork(at=at_ordinal(20)) as child:  # in the base of the base
             assert len(child.resume_state().history) < len(whole.history)
             assert lines_of(child.path)[0]["payload"]["history_base"]["end_ordinal_exclusive"] == 21
         with log.fork(copy=True) as child:
             assert list(child.resume_state().history) == list(whole.history)
             assert lines_of(child.path)[0]["payload"]["history_mode"] == "paginated"  # its lines are of that kind
         with pytest.raises(NotFound, match="no line has ordinal"):
-            log.fork(at=Ordinal(10_000))
+            log.fork(at=at_ordinal(10_000))
 
 
 def test_a_log_that_is_read_is_forked_as_far_as_a_reader_sees(store: Store) -> None:
@@ -261,10 +261,10 @@ def test_a_log_outside_of_any_home_is_forked_beside_itself_if_its_name_can_be_fo
     path = tmp_path / "rollout-2026-03-20T10-00-00-019d0000-0000-7000-8000-000000000001.jsonl"
     for place in (path, tmp_path / "any.jsonl"):
         shutil.copy(CASES / "o117_plain3" / "rollout.jsonl", place)
-    with rollout.open(path) as log, log.fork() as child:
+    with rollout.open_log(path) as log, log.fork() as child:
         assert child.path.parent == tmp_path
         assert list(child.resume_state().history) == list(log.resume_state().history)
-    with rollout.open(tmp_path / "any.jsonl") as log:
+    with rollout.open_log(tmp_path / "any.jsonl") as log:
         with pytest.raises(UsageError, match="does not tell a thread id; fork it with copy=True"):
             log.fork()
         with log.fork(copy=True) as child:

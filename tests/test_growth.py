@@ -70,7 +70,7 @@ READS: dict[str, Callable[[Path], object]] = {
     "verify": rollout.verify,
     "records": lambda path: drain(rollout.records(path)),
     "summarize": rollout.summarize,
-    "diff": lambda path: rollout.diff(rollout.reconstruct(path), rollout.reconstruct(path, at=rollout.Line(2))),
+    "diff": lambda path: rollout.diff(rollout.reconstruct(path), rollout.reconstruct(path, at=rollout.at_line(2))),
     "tail": lambda path: drain(rollout.tail(path, last=None)),
     "replay": play,
     "repair": rollout.plan_repair,

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import rollout
-from rollout import Cipher, Durability, Rollout, Store
+from rollout import Cipher, Durability, SessionLog, Store
 from rollout.errors import InUse, Locked, Poisoned, WriteError
 from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
 from tests.builders import assistant_item, user_item
@@ -37,7 +37,7 @@ class Session:
 
     store: Store
     cipher: Cipher | None
-    log: Rollout
+    log: SessionLog
     told: list[str] = dataclasses.field(default_factory=list)
     asked: list[str] = dataclasses.field(default_factory=list)
 

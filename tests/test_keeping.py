@@ -24,7 +24,7 @@ def test_a_thread_is_found_by_its_name_and_no_longer_when_that_is_taken_away(sto
     assert store.rename(log.id, " fix the tests ") == "fix the tests"
     store.rename(other.id, "Other")
     assert store.resolve("fix the tests") == store.resolve("FIX the Tests") == log.path
-    assert rollout.open("other", "read", home=store.home).id == other.id
+    assert rollout.open_log("other", "read", home=store.home).id == other.id
     assert store.names() == {log.id: "fix the tests", other.id: "Other"}
     assert rollout.reconstruct("Other", home=store.home).thread_id == other.id
     store.rename("fix the tests", None)

@@ -218,7 +218,7 @@ def test_a_label_block_that_is_left_late_takes_what_lies_in_it_along() -> None:
         lambda log, **label: log.event("x", **label),
         lambda log, **label: log.fork(**label),
         lambda log, **label: log.fork(copy=True, **label),
-        lambda log, **label: rollout.open(log.path, "read", **label),
+        lambda log, **label: rollout.open_log(log.path, "read", **label),
         lambda log, **label: make(Store(log.path.parents[4]), **label),
     ],
 )

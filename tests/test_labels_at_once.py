@@ -9,7 +9,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 import rollout
-from rollout import Rollout, Store
+from rollout import SessionLog, Store
 from tests.builders import assistant_item, user_item
 from tests.labelled import CALL, PLAN, ids, in_a_task, make
 from tests.sessions import context
@@ -48,7 +48,7 @@ def test_what_was_around_a_turn_is_around_it_for_other_tasks_too(store: Store) -
 
 
 def test_a_task_that_outlives_the_turn_it_was_made_in_does_not_carry_its_label_on(store: Store) -> None:
-    async def main(log: Rollout) -> None:
+    async def main(log: SessionLog) -> None:
         gone = asyncio.Event()
 
         async def late() -> None:
@@ -66,7 +66,7 @@ def test_a_task_that_outlives_the_turn_it_was_made_in_does_not_carry_its_label_o
 
 
 def test_a_task_keeps_the_label_block_that_it_was_made_in(store: Store) -> None:
-    async def main(log: Rollout) -> None:
+    async def main(log: SessionLog) -> None:
         with rollout.label("x"):
             task = asyncio.create_task(in_a_task(log))
         log.event("outside")
@@ -78,7 +78,7 @@ def test_a_task_keeps_the_label_block_that_it_was_made_in(store: Store) -> None:
 
 
 def test_turns_of_many_tasks_and_logs_do_not_mix(store: Store) -> None:
-    async def session(name: str, log: Rollout) -> None:
+    async def session(name: str, log: SessionLog) -> None:
         with rollout.label(tags={"task": name}):
             async with log.turn(context(), session_id=name) as turn:
                 assert turn.label.session_id == name
@@ -108,7 +108,7 @@ def test_turns_of_many_tasks_and_logs_do_not_mix(store: Store) -> None:
 
 
 def test_an_async_turn_that_fails_is_closed_with_its_label(store: Store) -> None:
-    async def main(log: Rollout) -> None:
+    async def main(log: SessionLog) -> None:
         with contextlib.suppress(ValueError):
             async with log.turn(session_id="t"):
                 raise ValueError

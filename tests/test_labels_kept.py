@@ -33,7 +33,7 @@ CASES = Path(__file__).parent.parent / "fixtures" / "cases"
 def test_the_label_of_a_log_is_there_when_it_is_opened_again(store: Store) -> None:
     with make(store, session_id="s", tags={"a": "1"}) as log:
         pass
-    with rollout.open(log.path) as again:
+    with rollout.open_log(log.path) as again:
         assert again.label == Label(log.label.session_id, {"a": "1"})
         again.event("x")
     with store.open(log.id, session_id="t", tags={"b": "2"}) as again:
@@ -114,7 +114,7 @@ def test_a_file_with_ordinals_goes_on_with_ordinals_and_a_label(tmp_path: Path, 
     shutil.copytree(case, tmp_path / "case")
     path = tmp_path / "case" / json.loads((case / "expected.json").read_bytes())["rollout"]
     old = rollout.reconstruct(path).history
-    with rollout.open(path, session_id="s") as log, log.turn(context()) as turn:
+    with rollout.open_log(path, session_id="s") as log, log.turn(context()) as turn:
         turn.user("labelled")
     new = lines_of(path)[-4:]
     assert [line["session_id"] for line in new] == ["s"] * 4

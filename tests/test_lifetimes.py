@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 import rollout
-from rollout import Rollout, Store
+from rollout import SessionLog, Store
 from rollout.adapters.agents import RolloutSession
 from rollout.errors import Closed, Locked
 from tests.builders import user_item
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parent.parent
 
 def test_a_log_that_is_garbage_gives_its_lock_back_and_loses_nothing(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    log: Rollout | None = a_log(store)
+    log: SessionLog | None = a_log(store)
     assert log is not None
     path = log.path
     turn = log.turn(context()).__enter__()
@@ -58,12 +58,12 @@ def test_a_log_in_a_circle_that_was_not_collected_yet_holds_no_lock(tmp_path: Pa
 
 
 def test_a_turn_that_is_garbage_is_closed_by_whatever_is_written_next(tmp_path: Path) -> None:
-    calls: list[Callable[[Rollout], object]] = [
+    calls: list[Callable[[SessionLog], object]] = [
         lambda log: log.event("custom"),
         lambda log: log.rollback(1),
         lambda log: log.compact([user_item("x")]),
         lambda log: log.turn(context()).__enter__().abort(),
-        Rollout.close,
+        SessionLog.close,
     ]
     for call in calls:
         log = a_log(Store(tmp_path))
@@ -167,6 +167,6 @@ print(log.path)
     done = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
     path = Path(done.stdout.decode().strip())
-    with rollout.open(path, home=tmp_path) as log:
+    with rollout.open_log(path, home=tmp_path) as log:
         log.event("custom", word="word-1-")
     check_lines(path, None, ["word-0-", "word-1-"], [])

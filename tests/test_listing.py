@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rollout import Row, Store, UsageError
+from rollout import SessionRow, Store, UsageError
 from rollout.files.disk import RealFileSystem
 from tests import builders as b
 from tests import homes
@@ -41,7 +41,7 @@ def test_a_row_tells_what_its_file_says_and_what_its_thread_is_called(tmp_path: 
     named = {"id": thread_id(5), "thread_name": "The parser", "updated_at": homes.iso_of(0)}
     (tmp_path / "session_index.jsonl").write_bytes(b.log(b.dump(named)))
     row = only(Store(tmp_path))
-    assert row == Row(
+    assert row == SessionRow(
         id=thread_id(5),
         path=path,
         name="The parser",

@@ -12,7 +12,7 @@ import pytest
 
 import rollout
 from rollout import Store
-from rollout.session.log import Rollout
+from rollout.session.log import SessionLog
 from rollout.session.turn import OpenTurn
 from tests.sessions import a_log, context, lines_of
 
@@ -53,7 +53,7 @@ def test_a_role_or_a_type_with_one_is_as_good_as_any_other(store: Store) -> None
     assert (ended["type"], ended["last_agent_message"]) == ("task_complete", "caf\ufffd")
 
 
-EVERYWHERE: list[Callable[[Rollout], object]] = [
+EVERYWHERE: list[Callable[[SessionLog], object]] = [
     lambda log: log.record(NAME, NAME),
     lambda log: log.record("world_state", {"full": True, "state": {NAME: NAME}}),
     lambda log: log.record("x", AS_JSON),
@@ -67,7 +67,7 @@ EVERYWHERE: list[Callable[[Rollout], object]] = [
 
 
 @pytest.mark.parametrize("write", EVERYWHERE)
-def test_nothing_that_is_recorded_is_refused_for_one(store: Store, write: Callable[[Rollout], object]) -> None:
+def test_nothing_that_is_recorded_is_refused_for_one(store: Store, write: Callable[[SessionLog], object]) -> None:
     with a_log(store) as log:
         write(log)
     files = list(store.home.rglob("rollout-*.jsonl"))

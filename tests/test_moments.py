@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rollout
-from rollout import Line, Ordinal, Rollout, State, Store
+from rollout import SessionLog, State, Store, at_line, at_ordinal
 from rollout.errors import Ambiguous, NotFound, UsageError
 from rollout.limits import Limits
 from tests import builders as b
@@ -46,12 +46,12 @@ def assert_is_fold_of(state: State, prefix: bytes) -> None:
 def test_the_state_at_a_line_is_that_of_the_lines_up_to_it(data: bytes, limits: Limits) -> None:
     ends = line_ends(data)
     for number, end in enumerate(ends, 1):
-        assert_is_fold_of(rollout.reconstruct(data, at=Line(number), limits=limits), data[:end])
+        assert_is_fold_of(rollout.reconstruct(data, at=at_line(number), limits=limits), data[:end])
     if ends and ends[-1] < len(data):
-        assert_is_fold_of(rollout.reconstruct(data, at=Line(len(ends) + 1), limits=limits), data)
+        assert_is_fold_of(rollout.reconstruct(data, at=at_line(len(ends) + 1), limits=limits), data)
     beyond = len(ends) + (not data.endswith(b"\n") and data != b"") + 1
     with pytest.raises(NotFound, match=f"there is no line {beyond}"):
-        rollout.reconstruct(data, at=Line(beyond), limits=limits)
+        rollout.reconstruct(data, at=at_line(beyond), limits=limits)
 
 
 @settings(max_examples=30)
@@ -82,10 +82,10 @@ def test_the_state_at_an_ordinal_is_that_of_the_lines_up_to_it(drawn: list[bytes
     numbered = [b'{"ordinal":%d,' % n + line[1:].replace(b'"ordinal":3,', b"") for n, line in enumerate(enveloped, 40)]
     data = b.log(*numbered)
     for number, end in enumerate(line_ends(data), 40):
-        assert_is_fold_of(rollout.reconstruct(data, at=Ordinal(number)), data[:end])
+        assert_is_fold_of(rollout.reconstruct(data, at=at_ordinal(number)), data[:end])
     for wrong in (39, 40 + len(numbered), -1):
         with pytest.raises(NotFound, match=f"no line has ordinal {wrong}"):
-            rollout.reconstruct(data, at=Ordinal(wrong))
+            rollout.reconstruct(data, at=at_ordinal(wrong))
 
 
 def turn(name: str, *lines: bytes) -> list[bytes]:
@@ -131,8 +131,8 @@ def test_a_moment_that_is_not_there_is_an_error_that_says_what_to_try(tmp_path: 
     wrong: list[tuple[Any, type[rollout.RolloutError], str]] = [
         ("none", NotFound, "there is no turn none; `rollout turns --all` lists"),
         ("", UsageError, "an empty turn id; give a turn id"),
-        (Line(0), NotFound, "there is no line 0; give a number from 1 on"),
-        (Line(99), NotFound, f"there is no line 99; give a number from 1 to {len(line_ends(SESSION))}"),
+        (at_line(0), NotFound, "there is no line 0; give a number from 1 on"),
+        (at_line(99), NotFound, f"there is no line 99; give a number from 1 to {len(line_ends(SESSION))}"),
         (first + 5, UsageError, rf"no line ends there \(at byte {first + 5}\); .*: {first} or "),
         (0, UsageError, f"no line ends there .*: {first}"),
         (len(SESSION) + 1, UsageError, f"no line ends there .*: {len(SESSION)}"),
@@ -155,13 +155,13 @@ def test_the_end_of_the_file_is_a_moment_even_if_no_line_ends_there() -> None:
 
 def test_a_session_meta_that_comes_later_is_not_known_before() -> None:
     data = b.log(b.user("q"), b.session_meta(cwd="/later"))
-    assert rollout.reconstruct(data, at=Line(1)).session is None
-    found = rollout.reconstruct(data, at=Line(2)).session
+    assert rollout.reconstruct(data, at=at_line(1)).session is None
+    found = rollout.reconstruct(data, at=at_line(2)).session
     assert found is not None
     assert found["cwd"] == "/later"
 
 
-def a_fork_of_a_fork(store: Store) -> tuple[list[Rollout], list[str]]:
+def a_fork_of_a_fork(store: Store) -> tuple[list[SessionLog], list[str]]:
     log = a_log(store)
     turns = [take_turn(log, "q0"), take_turn(log, "q1", context("m2"))]
     child = log.fork()
@@ -182,7 +182,7 @@ def test_a_moment_in_a_base_is_one_of_that_file(store: Store) -> None:
         assert (state.path, state.thread_id) == (files[owner].path, files[owner].id)
         assert [found.id for found in state.turns] == turns[: n + 1]
         assert [found.id for found in rollout.turns(files[-1].path, at=name)] == turns[: n + 1]
-    first = rollout.reconstruct(files[-1].path, at=Line(1))
+    first = rollout.reconstruct(files[-1].path, at=at_line(1))
     assert texts(first) == texts(rollout.reconstruct(files[1].path))
 
 
@@ -190,10 +190,10 @@ def test_a_log_of_ordinals_is_gone_back_through_into_its_bases(tmp_path: Path) -
     shutil.copytree(CASES / "p169_fork_of_fork", tmp_path / "home")
     newest = max((tmp_path / "home").rglob("rollout-*.jsonl"))
     last = lines_of(newest)[-1]["ordinal"]
-    sizes = [len(rollout.reconstruct(newest, at=Ordinal(n)).history) for n in range(0, last + 1, 5)]
+    sizes = [len(rollout.reconstruct(newest, at=at_ordinal(n)).history) for n in range(0, last + 1, 5)]
     assert sizes == sorted(sizes)
     assert sizes[0] == 0
-    assert len(rollout.reconstruct(newest, at=Ordinal(last)).history) == len(rollout.reconstruct(newest).history)
+    assert len(rollout.reconstruct(newest, at=at_ordinal(last)).history) == len(rollout.reconstruct(newest).history)
 
 
 def test_a_sealed_log_is_gone_back_in_as_a_plain_one(store: Store) -> None:
@@ -209,8 +209,8 @@ def test_a_sealed_log_is_gone_back_in_as_a_plain_one(store: Store) -> None:
 def test_a_fork_is_taken_behind_a_line_and_at_the_beginning_of_an_id(store: Store) -> None:
     with a_log(store) as log:
         ends = [take_turn(log, f"q{n}") for n in range(2)]
-        with log.fork(at=Line(4)) as child:
-            assert texts(child.resume_state()) == texts(rollout.reconstruct(log.path, at=Line(4)))
+        with log.fork(at=at_line(4)) as child:
+            assert texts(child.resume_state()) == texts(rollout.reconstruct(log.path, at=at_line(4)))
         shared = next(n for n, pair in enumerate(zip(*ends, strict=True)) if len(set(pair)) > 1)
         with log.fork(at=ends[0][: shared + 1]) as child:
             assert texts(child.resume_state()) == ["q0", "answer to q0"]
@@ -233,12 +233,12 @@ def test_an_encrypted_log_is_gone_back_in_as_a_plain_one(tmp_path: Path) -> None
     path.write_bytes(enciphered(lines, cipher))
     ends = line_ends(path.read_bytes())
     for number in range(1, len(lines) + 1):
-        plain = rollout.reconstruct(SESSION, at=Line(number))
-        for at in (Line(number), ends[number - 1]):
+        plain = rollout.reconstruct(SESSION, at=at_line(number))
+        for at in (at_line(number), ends[number - 1]):
             state = rollout.reconstruct(path, at=at, cipher=cipher)
             assert told(state) == told(plain)
             assert state.damage == ()
     assert texts(rollout.reconstruct(path, at="second-2", cipher=cipher)) == ["summary", "a2"]
-    states = [rollout.reconstruct(path, at=at, cipher=cipher) for at in ("first-1", Line(13))]
+    states = [rollout.reconstruct(path, at=at, cipher=cipher) for at in ("first-1", at_line(13))]
     found = rollout.diff(*states)
     assert (found.relation, len(found.gone), len(found.added)) == ("later", 2, 0)

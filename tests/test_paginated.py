@@ -18,7 +18,7 @@ from rollout.errors import Conflict
 from rollout.files.durability import Durability
 from rollout.home.store import Store
 from rollout.session.environment import Ports
-from rollout.session.log import Rollout
+from rollout.session.log import SessionLog
 from tests.builders import assistant_item, user_item
 from tests.interrupting import SIGNALS, Points, at_points, interrupt
 from tests.paginated import begin, shown
@@ -33,25 +33,25 @@ SHOWN = ["UserMessage", "Reasoning", "CommandExecution", "AgentMessage"]
 LEGACY = {"user_message", "agent_message", "context_compacted"}
 
 
-def append(log: Rollout) -> None:
+def append(log: SessionLog) -> None:
     with log.turn(CONTEXT) as turn:
         turn.user("q")
         for item in ITEMS:
             turn.append(item)
 
 
-def append_all(log: Rollout) -> None:
+def append_all(log: SessionLog) -> None:
     with log.turn(CONTEXT) as turn:
         turn.append_all([user_item("q"), *ITEMS])
 
 
-def record(log: Rollout) -> None:
+def record(log: SessionLog) -> None:
     with log.turn(CONTEXT):
         for item in [user_item("q"), *ITEMS]:
             log.record("response_item", item)
 
 
-def append_async(log: Rollout) -> None:
+def append_async(log: SessionLog) -> None:
     async def run() -> None:
         async with log.turn(CONTEXT) as turn:
             await turn.user("q")
@@ -61,7 +61,7 @@ def append_async(log: Rollout) -> None:
     asyncio.run(run())
 
 
-def fail(log: Rollout) -> None:
+def fail(log: SessionLog) -> None:
     with contextlib.suppress(KeyboardInterrupt), log.turn(CONTEXT) as turn:
         turn.user("q")
         turn.append_all(ITEMS)
@@ -76,7 +76,7 @@ def kinds(data: bytes) -> list[str | None]:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Rollout:
+def log(tmp_path: Path) -> SessionLog:
     """A recorded log, opened to go on with."""
     path = tmp_path / "sessions/2026/03/20/rollout-2026-03-20T10-00-00-01a1fff5-a979-7561-99b3-3b67a08c8df5.jsonl"
     path.parent.mkdir(parents=True)
@@ -86,7 +86,7 @@ def log(tmp_path: Path) -> Rollout:
 
 @pytest.mark.parametrize("write", WAYS)
 def test_every_way_of_writing_a_turn_shows_its_items_and_writes_no_old_events(
-    log: Rollout, write: Callable[[Rollout], None]
+    log: SessionLog, write: Callable[[SessionLog], None]
 ) -> None:
     before = log.path.read_bytes()
     write(log)
@@ -102,7 +102,7 @@ def test_every_way_of_writing_a_turn_shows_its_items_and_writes_no_old_events(
 
 
 @pytest.mark.parametrize("write", WAYS)
-def test_the_events_change_nothing_for_who_reads(tmp_path: Path, write: Callable[[Rollout], None]) -> None:
+def test_the_events_change_nothing_for_who_reads(tmp_path: Path, write: Callable[[SessionLog], None]) -> None:
     said: list[Any] = []
     for home, is_paginated in ((tmp_path / "a", True), (tmp_path / "b", False)):
         with begin(Ports(home)) if is_paginated else Store(home).create(cwd="/p", model_provider="m") as made:
@@ -116,7 +116,7 @@ def test_the_events_change_nothing_for_who_reads(tmp_path: Path, write: Callable
     assert said[0] == said[1]
 
 
-def test_a_compaction_is_shown_in_the_turn_that_it_is_in(log: Rollout) -> None:
+def test_a_compaction_is_shown_in_the_turn_that_it_is_in(log: SessionLog) -> None:
     with log, log.turn(CONTEXT) as turn:
         turn.user("q")
         turn.compact([user_item("q")], "why")
@@ -129,7 +129,7 @@ def test_a_compaction_is_shown_in_the_turn_that_it_is_in(log: Rollout) -> None:
 
 
 def test_what_is_written_outside_of_turns_is_shown_in_the_newest_turn_also_of_a_log_that_was_opened(
-    log: Rollout,
+    log: SessionLog,
 ) -> None:
     newest = rollout.turns(log.path)[-1].id
     with log:
@@ -138,7 +138,7 @@ def test_what_is_written_outside_of_turns_is_shown_in_the_newest_turn_also_of_a_
     assert (last["turn_id"], last["item"]["content"][0]["text"]) == (newest, "said outside")
 
 
-def test_an_old_event_that_somebody_asks_for_alone_is_written(log: Rollout) -> None:
+def test_an_old_event_that_somebody_asks_for_alone_is_written(log: SessionLog) -> None:
     with log, log.turn(CONTEXT) as turn:
         turn.event("user_message", {"message": "q"})
         log.event("context_compacted")
@@ -146,7 +146,7 @@ def test_an_old_event_that_somebody_asks_for_alone_is_written(log: Rollout) -> N
 
 
 @pytest.mark.parametrize("copy", [False, True])
-def test_a_fork_of_a_paginated_log_is_one_too(log: Rollout, copy: bool) -> None:
+def test_a_fork_of_a_paginated_log_is_one_too(log: SessionLog, copy: bool) -> None:
     with log, log.fork(copy=copy) as child:
         append(child)
     data = child.path.read_bytes()
@@ -155,7 +155,7 @@ def test_a_fork_of_a_paginated_log_is_one_too(log: Rollout, copy: bool) -> None:
     assert len(shown(data)) == (10 if copy else 4)
 
 
-def test_a_fork_that_is_detached_stays_paginated(log: Rollout) -> None:
+def test_a_fork_that_is_detached_stays_paginated(log: SessionLog) -> None:
     with log, log.fork() as child:
         append(child)
     Store(log.path.parents[4]).detach(child.id)

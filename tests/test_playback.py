@@ -39,12 +39,12 @@ def arrive(search: Iterator[rollout.Place | None]) -> rollout.Place | None:
     return next((place for place in search if place is not None), None)
 
 
-def fates(scene: rollout.Scene) -> list[str]:
+def fates(scene: rollout.PlaybackView) -> list[str]:
     """Of the messages."""
     return [step.status for step in scene.steps if step.name == "message"]
 
 
-def names(scene: rollout.Scene) -> list[tuple[str, str]]:
+def names(scene: rollout.PlaybackView) -> list[tuple[str, str]]:
     return [(step.name, step.status) for step in scene.steps]
 
 
@@ -296,7 +296,7 @@ def test_a_refresh_goes_along_with_a_file_that_is_sealed_and_one_that_is_moved(t
 
 def test_a_replay_of_an_earlier_moment_stays_at_it(tmp_path: Path) -> None:
     path, now_s = homes.put(tmp_path, 1, b.user("q1")), 0.0
-    with rollout.replay(path, home=tmp_path, at=rollout.Line(2), clock=lambda: now_s) as playback:
+    with rollout.replay(path, home=tmp_path, at=rollout.at_line(2), clock=lambda: now_s) as playback:
         reverted(path, path.stat().st_size, b.user("q2"))
         now_s = 2.0
         assert not playback.refresh()

@@ -55,7 +55,7 @@ def read_by_path(path: Path) -> list[int]:
 
 
 def read_opened(path: Path) -> list[int]:
-    with rollout.open(path, "read") as log:
+    with rollout.open_log(path, "read") as log:
         return numbers(log.resume_state())
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import rollout
-from rollout import OpenTurn, Rollout, Store
+from rollout import OpenTurn, SessionLog, Store
 from rollout.errors import Locked, NotFound, Poisoned, UsageError, WriteError
 from rollout.files.durability import Durability
 from rollout.session.recorder import ABORTED_TEXT
@@ -24,34 +24,34 @@ ROOT = Path(__file__).parent.parent
 CASES = ROOT / "fixtures" / "cases"
 
 
-def die(log: Rollout) -> None:
+def die(log: SessionLog) -> None:
     """What a process that is killed leaves: its bytes, and no lock."""
     log._recorder.writer.close()
 
 
-def leave_open(log: Rollout) -> OpenTurn:
+def leave_open(log: SessionLog) -> OpenTurn:
     turn = log.turn(context()).__enter__()
     turn.user("q")
     return turn  # held: a turn that nobody holds is closed
 
 
-def leave_interrupted(log: Rollout) -> None:
+def leave_interrupted(log: SessionLog) -> None:
     with pytest.raises(ValueError, match="-"):
         interrupt(log, "q")
 
 
-def leave_batch(log: Rollout) -> None:
+def leave_batch(log: SessionLog) -> None:
     with log.turn(context()) as turn:
         turn.append_all([user_item("q"), assistant_item("a"), assistant_item("b")])
 
 
-def leave_tool_call_open(log: Rollout) -> OpenTurn:
+def leave_tool_call_open(log: SessionLog) -> OpenTurn:
     turn = leave_open(log)
     log.record("response_item", {"type": "function_call", "name": "x", "arguments": "{}", "call_id": "c"})
     return turn
 
 
-ENDS: dict[str, Callable[[Rollout], object]] = {
+ENDS: dict[str, Callable[[SessionLog], object]] = {
     "a new log": lambda log: None,
     "a turn": lambda log: take_turn(log, "q"),
     "an interrupted turn": leave_interrupted,
@@ -145,7 +145,7 @@ def test_a_log_of_another_program_goes_on_with_its_ordinals_if_it_has_some(tmp_p
     shutil.copy(CASES / case / "rollout.jsonl", path)
     before = lines_of(path)
     wanted = texts(rollout.reconstruct(path))
-    with rollout.open(path) as log:
+    with rollout.open_log(path) as log:
         take_turn(log, "more")
         with log.turn(context()) as turn:
             turn.append_all([user_item("a"), user_item("b")])
@@ -161,7 +161,7 @@ def test_a_log_of_2025_without_any_envelope_is_gone_on_with(tmp_path: Path) -> N
         b'{"id":"019d0000-0000-7000-8000-000000000001","timestamp":"t","instructions":null}\n'
         b'{"type":"message","role":"user","content":[{"type":"input_text","text":"q"}]}\n'
     )
-    with rollout.open(path) as log:
+    with rollout.open_log(path) as log:
         assert log.id == "019d0000-0000-7000-8000-000000000001"
         take_turn(log, "r")
         assert texts(log.resume_state()) == ["q", "r", "answer to r"]
@@ -184,7 +184,7 @@ def test_what_is_not_there_or_not_to_be_written_is_not_opened(store: Store, tmp_
     with pytest.raises(NotFound):
         store.open("0123")
     with pytest.raises(NotFound):
-        rollout.open(tmp_path / "no.jsonl")
+        rollout.open_log(tmp_path / "no.jsonl")
     with a_log(store) as log:
         pass
     with pytest.raises(UsageError, match="no mode"):
@@ -192,7 +192,7 @@ def test_what_is_not_there_or_not_to_be_written_is_not_opened(store: Store, tmp_
     shutil.copy(next((CASES / "hp_zst").rglob("*.zst")), tmp_path / "said plain.jsonl")
     packed = (tmp_path / "said plain.jsonl").read_bytes()
     with pytest.raises(UsageError, match=r"sealed, but its name does not end in \.jsonl\.zst"):
-        rollout.open(tmp_path / "said plain.jsonl")
+        rollout.open_log(tmp_path / "said plain.jsonl")
     assert (tmp_path / "said plain.jsonl").read_bytes() == packed
 
 
@@ -201,7 +201,7 @@ def test_a_second_writer_fails_and_is_told_who_writes(store: Store) -> None:
         take_turn(log, "q")
         with pytest.raises(Locked, match=r"another writer holds it \(process \d+ on .* since 2026-03-20T10:00:02"):
             store.open(log.id)
-        program = "import sys, rollout\ntry:\n rollout.open(sys.argv[1])\nexcept rollout.errors.Locked as e:\n print(e)"
+        program = "import sys, rollout\ntry:\n rollout.open_log(sys.argv[1])\nexcept rollout.errors.Locked as e:\n print(e)"
         said = subprocess.run(
             [sys.executable, "-c", program, str(log.path)], cwd=ROOT, capture_output=True, text=True, check=True
         )

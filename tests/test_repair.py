@@ -18,7 +18,7 @@ from rollout.files.disk import REAL
 from rollout.files.lock_note import Holder
 from rollout.files.recovery import mark_batch
 from rollout.files.sealed.reader import MAGIC
-from rollout.home.maintenance.repair import Repaired, RepairPlan, apply_repair, plan_repair
+from rollout.home.maintenance.repair import RepairPlan, RepairResult, apply_repair, plan_repair
 from rollout.limits import Limits
 from tests import strategies
 from tests.builders import THREAD, assistant, bare_item, bare_meta, line, log, session_meta, user
@@ -41,7 +41,7 @@ def actions(plan: RepairPlan) -> list[tuple[str, int, int]]:
     return [(step.action, step.line, step.offset) for step in plan.steps]
 
 
-def mend(path: Path) -> Repaired:
+def mend(path: Path) -> RepairResult:
     """Repairs, and sees to it that nothing is left to repair."""
     done = apply_repair(plan_repair(path))
     assert plan_repair(path).steps == ()
@@ -73,7 +73,7 @@ def test_a_file_that_needs_nothing_is_not_touched(tmp_path: Path) -> None:
     path = write(tmp_path, log(META, ONE, b" " + TWO + b" ", bare_meta(), bare_item(said("q"))))
     before = path.stat()
     assert plan_repair(path).steps == ()
-    assert apply_repair(plan_repair(path)) == Repaired(path)
+    assert apply_repair(plan_repair(path)) == RepairResult(path)
     assert (path.stat().st_ino, path.stat().st_mtime_ns, names(tmp_path)) == (before.st_ino, before.st_mtime_ns, {""})
 
 
@@ -224,7 +224,7 @@ def test_the_files_beside_are_for_the_owner_only_and_numbered_as_a_pair(tmp_path
     write(tmp_path, b"mine", NAME + ".damaged-1")
     write(tmp_path, b"mine", NAME + ".backup-2")
     done = mend(path)
-    assert done == Repaired(path, None, tmp_path / f"{NAME}.damaged-3", tmp_path / f"{NAME}.backup-3")
+    assert done == RepairResult(path, None, tmp_path / f"{NAME}.damaged-3", tmp_path / f"{NAME}.backup-3")
     for made in (path, done.damaged, done.backup):
         assert made is not None
         assert made.stat().st_mode & 0o777 == 0o600
@@ -360,7 +360,7 @@ def test_any_damaged_log_says_the_same_after_its_repair_and_has_no_damage_left(d
         assert_nothing_is_lost(data, path, done)
 
 
-def assert_nothing_is_lost(data: bytes, path: Path, done: Repaired) -> None:
+def assert_nothing_is_lost(data: bytes, path: Path, done: RepairResult) -> None:
     """Record for record and piece for piece; what is neither says nothing."""
     torn = done.torn.read_bytes() if done.torn else b""
     text = done.backup.read_bytes() if done.backup else path.read_bytes()

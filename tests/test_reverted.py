@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import rollout
-from rollout import Cipher, Rollout, Store, make_key
+from rollout import Cipher, SessionLog, Store, make_key
 from rollout.errors import InUse, NotFound, UsageError
 from rollout.files.disk import AnyPath
 from rollout.files.port import Listed
@@ -33,9 +33,9 @@ class World:
     store: Store
     first: Path
     revert: Path
-    fork: Rollout
-    early: Rollout
-    grandchild: Rollout
+    fork: SessionLog
+    early: SessionLog
+    grandchild: SessionLog
 
     @property
     def id(self) -> str:
@@ -70,7 +70,7 @@ def world(store: Store) -> World:
     return World(store, first.path, revert, fork, early, a_fork(fork, "g"))
 
 
-def base_of(log: Rollout) -> dict[str, Any]:
+def base_of(log: SessionLog) -> dict[str, Any]:
     base: dict[str, Any] = json.loads(log.path.read_bytes().split(b"\n")[0])["payload"]["history_base"]
     return base
 

@@ -12,7 +12,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollout import Store, Usage
+from rollout import FileUsage, Store
 from rollout.home.maintenance.disk_usage import CAUSES
 from tests import builders as b
 from tests import strategies
@@ -29,7 +29,7 @@ def place(home: Path, data: bytes, thread: str = b.THREAD, *, name: str = "") ->
     return path
 
 
-def usage(home: Path, data: bytes) -> Usage:
+def usage(home: Path, data: bytes) -> FileUsage:
     (row,) = Store(home).du([place(home, data)]).rows
     assert sum(row.causes.values()) == row.text_bytes == len(data)
     return row

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import rollout
-from rollout import Sealed, Store
+from rollout import SealResult, Store
 from rollout.errors import Conflict, Locked, UsageError
 from rollout.files.disk import REAL, RealFileSystem
 from rollout.files.port import AnyPath, AppendFile
@@ -25,7 +25,7 @@ def test_a_store_seals_and_unseals_by_reference_and_tells_the_sizes(level: int, 
         take_turn(log, "q")
     data = log.path.read_bytes()
     done = store.seal(log.id, level=level)
-    assert done == Sealed(log.path.with_name(f"{log.path.name}.zst"), len(data), done.path.stat().st_size)
+    assert done == SealResult(log.path.with_name(f"{log.path.name}.zst"), len(data), done.path.stat().st_size)
     assert store.seal("-1") == store.seal(log.path) == done
     assert unpack(done.path) == data
     assert store.unseal(log.id) == store.unseal(log.id) == log.path

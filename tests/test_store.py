@@ -22,7 +22,7 @@ def test_the_home_is_the_one_that_the_environment_names(monkeypatch: pytest.Monk
     with a_log(Store()) as log:
         take_turn(log, "q")
         assert log.path.is_relative_to(tmp_path / "here" / "sessions")
-    with rollout.open(log.id) as again:
+    with rollout.open_log(log.id) as again:
         assert texts(again.resume_state()) == ["q", "answer to q"]
     assert texts(rollout.reconstruct(-1)) == ["q", "answer to q"]
 

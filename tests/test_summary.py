@@ -88,7 +88,7 @@ def test_the_summary_at_a_turn_knows_nothing_of_what_came_later() -> None:
     later = b.log(b.started("t2"), b.user("b"), *tool("c", "f", "no"), metered(99, 90), b.compacted([]))
     later += b.log(b.rolled_back(2))
     assert told(rollout.summarize(first + later, at="t1")) == told(rollout.summarize(first))
-    assert told(rollout.summarize(first + later, at=rollout.Line(5))) == told(rollout.summarize(first))
+    assert told(rollout.summarize(first + later, at=rollout.at_line(5))) == told(rollout.summarize(first))
     with pytest.raises(rollout.NotFound):
         rollout.summarize(first + later, at="t3")
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rollout
-from rollout import Limits, Record, Store, Tailed
+from rollout import FollowEvent, Limits, Record, Store
 from rollout.files.recovery import mark_batch
 from tests import builders as b
 from tests import homes
@@ -37,7 +37,7 @@ class NoMore(Exception):
     """All deeds are done."""
 
 
-def follow(path: Path, *deeds: Deed, last: int | None = 0, **more: Any) -> list[Tailed]:
+def follow(path: Path, *deeds: Deed, last: int | None = 0, **more: Any) -> list[FollowEvent]:
     """All that is told while these deeds are done, one between two looks, which are five seconds apart."""
     left, now_s = list(deeds), 0.0
 
@@ -68,7 +68,7 @@ def write_raw(path: Path, data: bytes) -> Deed:
     return deed
 
 
-def brief(told: list[Tailed]) -> list[object]:
+def brief(told: list[FollowEvent]) -> list[object]:
     """Each line as (number, kind, status), each notice as its name."""
     return [
         each.happened if each.record is None else (each.record.line, each.record.kind or each.record.type, each.status)
@@ -76,12 +76,12 @@ def brief(told: list[Tailed]) -> list[object]:
     ]
 
 
-def record_of(told: Tailed) -> Record:
+def record_of(told: FollowEvent) -> Record:
     assert told.record is not None
     return told.record
 
 
-def text_of(told: Tailed) -> str:
+def text_of(told: FollowEvent) -> str:
     """The text of a message."""
     return str(record_of(told).payload["content"][0]["text"])
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rollout import Node, Store
+from rollout import SessionTree, Store
 from tests import builders as b
 from tests.homes import meta_of, path_of, put, put_data, thread_id
 
 
-def shape(nodes: tuple[Node, ...]) -> list[Any]:
+def shape(nodes: tuple[SessionTree, ...]) -> list[Any]:
     """(relation, number of the thread, children) of each node; works for trees that are not too deep."""
     return [(node.relation, int(node.row.id[-12:], 16), shape(node.children)) for node in nodes]
 

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 import rollout
-from rollout import Rollout, Store
+from rollout import SessionLog, Store
 from tests.sessions import a_log, take_turn, texts
 
 PART = "019e0000-0000-7000-8000-000000000009"
 
 
-def a_thread(store: Store, *questions: str) -> Rollout:
+def a_thread(store: Store, *questions: str) -> SessionLog:
     """A closed log."""
     with a_log(store) as log:
         for question in questions or ("q",):
@@ -20,13 +20,13 @@ def a_thread(store: Store, *questions: str) -> Rollout:
     return log
 
 
-def a_fork(log: Rollout, question: str = "f") -> Rollout:
-    with rollout.open(log.path, "read") as reader, reader.fork() as child:
+def a_fork(log: SessionLog, question: str = "f") -> SessionLog:
+    with rollout.open_log(log.path, "read") as reader, reader.fork() as child:
         take_turn(child, question)
     return child
 
 
-def a_revert(store: Store, log: Rollout, day: str = "21") -> Path:
+def a_revert(store: Store, log: SessionLog, day: str = "21") -> Path:
     """A newer file of the same thread, that goes on from all of the older one."""
     meta = json.loads(log.path.read_bytes().splitlines()[0])
     meta["payload"]["history_base"] = {"thread_id": log.id, "end_byte_offset": log.path.stat().st_size}

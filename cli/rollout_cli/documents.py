@@ -140,7 +140,7 @@ def report(report: rollout.Report) -> Iterator[bytes]:
     yield encode(document)
 
 
-def repair(plan: rollout.RepairPlan, done: rollout.Repaired | None) -> Iterator[bytes]:
+def repair(plan: rollout.RepairPlan, done: rollout.RepairResult | None) -> Iterator[bytes]:
     """`rollout repair --json`: {path, applied, steps, in_use, torn, damaged, backup}; the last three name new files."""
     document = {
         "path": name(plan.path),

@@ -51,7 +51,7 @@ def _state(state: rollout.State) -> dict[str, Any]:
     }
 
 
-def _changed(values: Iterable[rollout.Changed]) -> list[dict[str, Any]]:
+def _changed(values: Iterable[rollout.ValueChange]) -> list[dict[str, Any]]:
     return [{"key": each.key, "before": each.before, "after": each.after} for each in values]
 
 

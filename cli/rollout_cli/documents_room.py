@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     import rollout
 
 
-def room(room: rollout.Room) -> Iterator[bytes]:
+def room(room: rollout.DiskUsage) -> Iterator[bytes]:
     """`rollout du --json`: {total, files}, each {path, text_bytes, disk_bytes, sealed, causes, would_free_bytes, …}."""
     yield b'{"total":' + encode(_usage(room.total)) + b',"files":'
     yield from array(encode(_usage(each)) for each in room.rows)
     yield b"}"
 
 
-def _usage(usage: rollout.Usage) -> dict[str, Any]:
+def _usage(usage: rollout.FileUsage) -> dict[str, Any]:
     return {
         "path": name(usage.path),
         "text_bytes": usage.text_bytes,

@@ -23,13 +23,13 @@ HIT_KEYS = (
 )
 
 
-def row(row: rollout.Row) -> dict[str, Any]:
+def row(row: rollout.SessionRow) -> dict[str, Any]:
     """One session of a list."""
     return _taken(row, ROW_KEYS)
 
 
 def listing(
-    rows: Iterable[rollout.Row], cursor: str | None, left_out: Mapping[str, int], notes: Iterable[Any]
+    rows: Iterable[rollout.SessionRow], cursor: str | None, left_out: Mapping[str, int], notes: Iterable[Any]
 ) -> Iterator[bytes]:
     """`rollout ls --json`: {rows, cursor, left_out: {subagents, forks}, notes: [{path, what}]}."""
     yield b'{"rows":'
@@ -46,7 +46,7 @@ def hits(hits: Iterable[rollout.Hit], cursor: str | None, notes: Iterable[Any]) 
     yield b',"cursor":' + encode(cursor) + b',"notes":' + encode(_notes(notes)) + b"}"
 
 
-def tree(nodes: Iterable[tuple[int, str | None, rollout.Node]]) -> Iterator[bytes]:
+def tree(nodes: Iterable[tuple[int, str | None, rollout.SessionTree]]) -> Iterator[bytes]:
     """`rollout tree --json`: an array, each node before its children: {depth, of, relation, note, row}."""
     return array(
         encode({"depth": depth, "of": above, "relation": node.relation, "note": node.note, "row": row(node.row)})
@@ -64,7 +64,7 @@ def moved(deeds: Iterable[Deed[Path]]) -> Iterator[bytes]:
     return array(encode({"id": each.id, "path": name(each.outcome or each.path), **_error(each)}) for each in deeds)
 
 
-def sealed(deeds: Iterable[Deed[rollout.Sealed | None]]) -> Iterator[bytes]:
+def sealed(deeds: Iterable[Deed[rollout.SealResult | None]]) -> Iterator[bytes]:
     """`rollout seal --json`: [{id, path, plain_bytes, sealed_bytes, error}]."""
     for_error = {"plain_bytes": None, "sealed_bytes": None}
     return array(
@@ -80,7 +80,7 @@ def sealed(deeds: Iterable[Deed[rollout.Sealed | None]]) -> Iterator[bytes]:
     )
 
 
-def sessions(rows: Iterable[rollout.Row]) -> Iterator[bytes]:
+def sessions(rows: Iterable[rollout.SessionRow]) -> Iterator[bytes]:
     """`rollout sessions --json`: an array of the rows that `ls` has."""
     return array(encode(row(each)) for each in rows)
 

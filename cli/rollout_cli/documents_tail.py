@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import rollout
 
 
-def told(told: rollout.Tailed) -> Iterator[bytes]:
+def told(told: rollout.FollowEvent) -> Iterator[bytes]:
     """`rollout tail --json`: {happened, path, line, offset, type, kind, status, turn_id, reason, what, record}.
 
     `record` is the whole line as it was written (null if it is damaged, and for a notice).

@@ -97,9 +97,9 @@ def do_and_tell(
     return UNREADABLE if failed else FINE
 
 
-def walk(roots: Iterable[rollout.Node]) -> Iterable[tuple[int, str | None, rollout.Node]]:
+def walk(roots: Iterable[rollout.SessionTree]) -> Iterable[tuple[int, str | None, rollout.SessionTree]]:
     """Every node before its children: how deep it lies, and the id of the one above. A chain may be of any length."""
-    waiting: list[tuple[int, str | None, rollout.Node]] = [(0, None, node) for node in reversed(tuple(roots))]
+    waiting: list[tuple[int, str | None, rollout.SessionTree]] = [(0, None, node) for node in reversed(tuple(roots))]
     while waiting:
         depth, above, node = waiting.pop()
         yield depth, above, node

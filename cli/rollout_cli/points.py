@@ -16,14 +16,14 @@ _DIGITS = re.compile(r"[0-9]{1,18}")
 
 def point(text: str | None) -> str | int | None:
     """What the library takes as `at`. UsageError."""
-    from rollout import Line, Ordinal, UsageError
+    from rollout import UsageError, at_line, at_ordinal
 
     if text is None:
         return None
     found = _NUMBERED.fullmatch(text)
     if found is not None and _DIGITS.fullmatch(found[2]):
         number = int(found[2])
-        return {"ordinal": Ordinal(number), "line": Line(number)}.get(found[1], number)
+        return {"ordinal": at_ordinal(number), "line": at_line(number)}.get(found[1], number)
     if found is not None or not text:
         remedy = "give a turn id, or a number: ordinal:12, line:40, offset:5916"
         raise UsageError(f"{text!r} is no point of a session", remedy=remedy)

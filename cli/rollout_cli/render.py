@@ -175,7 +175,7 @@ def report(report: rollout.Report) -> Iterator[Line]:
         )
 
 
-def repair(plan: rollout.RepairPlan, done: rollout.Repaired | None) -> Iterator[Line]:
+def repair(plan: rollout.RepairPlan, done: rollout.RepairResult | None) -> Iterator[Line]:
     """`rollout repair`: a step a line, then what became of it."""
     for step in plan.steps:
         where = f"line {step.line}" if step.last_line == step.line else f"lines {step.line} to {step.last_line}"

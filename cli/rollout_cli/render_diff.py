@@ -85,7 +85,7 @@ def _reference(word: str) -> str:
     return {"cleared": "cleared by a compaction", "never": "never set"}.get(word, word)
 
 
-def _change(each: rollout.Changed) -> str:
+def _change(each: rollout.ValueChange) -> str:
     return _arrow(*(_value(value) for value in (each.before, each.after)))
 
 
@@ -101,7 +101,7 @@ def _value(value: object) -> str:
     return preview(value if isinstance(value, str) else to_json(value), _VALUE_CHARS)
 
 
-def _growth(each: rollout.Changed) -> str:
+def _growth(each: rollout.ValueChange) -> str:
     numbers = [0 if value is None else value for value in (each.before, each.after)]
     if not all(type(number) is int for number in numbers):
         return ""

@@ -28,7 +28,7 @@ _CAUSES = {
 }
 
 
-def room(room: rollout.Room, columns: int | None, *, each: bool) -> Iterator[Line]:
+def room(room: rollout.DiskUsage, columns: int | None, *, each: bool) -> Iterator[Line]:
     """`rollout du`: what the bytes are for, most first; with `each`, that of every file before the sum."""
     for usage in room.rows:
         if usage.trouble is not None:
@@ -41,7 +41,7 @@ def room(room: rollout.Room, columns: int | None, *, each: bool) -> Iterator[Lin
     yield from _usage(total, count(total.files, "file"), columns)
 
 
-def _usage(usage: rollout.Usage, name: str, columns: int | None) -> Iterator[Line]:
+def _usage(usage: rollout.FileUsage, name: str, columns: int | None) -> Iterator[Line]:
     sealed = f", {size(usage.text_bytes)} unpacked" if usage.text_bytes != usage.disk_bytes else ""
     yield (f"{size(usage.disk_bytes):>11}  ", "bold"), f"{name}{sealed}"
     for cause, taken in sorted(usage.causes.items(), key=lambda pair: pair[1], reverse=True):

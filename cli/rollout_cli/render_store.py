@@ -26,7 +26,7 @@ _FATE_STYLES = {"visible": "green"}
 
 
 def listing(
-    rows: Sequence[rollout.Row], columns: int | None, short_ids: Mapping[str, str], sort: str
+    rows: Sequence[rollout.SessionRow], columns: int | None, short_ids: Mapping[str, str], sort: str
 ) -> Iterator[Line]:
     """`rollout ls`: a heading, then a session a line."""
     when = local_time if columns is None else recent_time
@@ -57,7 +57,7 @@ def listing(
         yield (*layout.row([*(cells[i] for i in shown), ""]), title(row, columns))
 
 
-def title(row: rollout.Row, columns: int | None) -> Span:
+def title(row: rollout.SessionRow, columns: int | None) -> Span:
     """What a session is called: its name, else the first that the user said; else what is wrong with it."""
     if row.name:
         return preview(row.name, columns), "bold"
@@ -66,7 +66,7 @@ def title(row: rollout.Row, columns: int | None) -> Span:
     return (row.trouble, "red") if row.trouble else ("(no message)", "dim")
 
 
-def marks(row: rollout.Row) -> list[str]:
+def marks(row: rollout.SessionRow) -> list[str]:
     """What is special about a session, in words."""
     is_large = row.trouble is not None and row.trouble.startswith("too large")
     special = {
@@ -104,7 +104,7 @@ def hits(hits: Iterable[rollout.Hit], columns: int | None, short_ids: Mapping[st
 
 
 def tree(
-    nodes: Sequence[tuple[int, str | None, rollout.Node]], columns: int | None, short_ids: Mapping[str, str]
+    nodes: Sequence[tuple[int, str | None, rollout.SessionTree]], columns: int | None, short_ids: Mapping[str, str]
 ) -> Iterator[Line]:
     """`rollout tree`: a session a line, below the one that it comes from."""
     when = local_time if columns is None else recent_time
@@ -127,7 +127,7 @@ def tree(
         )
 
 
-def sealed(deed: Deed[rollout.Sealed | None]) -> Line:
+def sealed(deed: Deed[rollout.SealResult | None]) -> Line:
     """`rollout seal`: one file, and how small it became."""
     done = deed.outcome
     if done is None:
@@ -135,7 +135,7 @@ def sealed(deed: Deed[rollout.Sealed | None]) -> Line:
     return ("sealed     ", "bold green"), f"{done.path}  {size(done.plain_bytes)} in {size(done.sealed_bytes)}"
 
 
-def sealed_in_sum(deeds: Iterable[Deed[rollout.Sealed | None]]) -> Iterator[Line]:
+def sealed_in_sum(deeds: Iterable[Deed[rollout.SealResult | None]]) -> Iterator[Line]:
     """`rollout seal`: what it gave back, where that was more than one file."""
     done = [deed.outcome for deed in deeds if deed.outcome is not None]
     if len(done) > 1:
@@ -156,7 +156,7 @@ def index(status: rollout.IndexStatus) -> Iterator[Line]:
         yield ("stale    ", "bold green"), "none"
 
 
-def _beside(row: rollout.Row, relation: str) -> list[str]:
+def _beside(row: rollout.SessionRow, relation: str) -> list[str]:
     """The marks of a node, but for what its place says."""
     return [word for word in marks(row) if relation == "root" or word not in {"fork", "subagent"}]
 
@@ -173,7 +173,7 @@ def _branches(depths: Sequence[int]) -> list[str]:
     return branches[::-1]
 
 
-def _place_of_work(row: rollout.Row, columns: int | None) -> tuple[str, str]:
+def _place_of_work(row: rollout.SessionRow, columns: int | None) -> tuple[str, str]:
     cwd, branch = row.cwd or "", row.git_branch or ""
     if columns is None:
         return preview(cwd, columns), preview(branch, columns)

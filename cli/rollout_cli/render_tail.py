@@ -19,7 +19,7 @@ _SAID = ("message", "text", "reason", "last_agent_message", "model", "cwd")
 """What tells most of a record that is no item, the first that is there."""
 
 
-def told(told: rollout.Tailed, columns: int | None) -> Line:
+def told(told: rollout.FollowEvent, columns: int | None) -> Line:
     """`rollout tail`: a line of the log a line: number, time, what became of it, what it says; or a notice."""
     record = told.record
     if record is None:

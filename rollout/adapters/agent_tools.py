@@ -17,7 +17,7 @@ from msgspec import UNSET, Meta, UnsetType
 from rollout.fold.transcript import LEAST_BUDGET_BYTES, framed
 from rollout.format.labels import check_session_id
 from rollout.home.agent_view import MOST_SESSIONS, Current, Sessions, sessions_of
-from rollout.home.row import Row
+from rollout.home.row import SessionRow
 from rollout.home.search import Hit
 from rollout.limits import DEFAULT_BUDGET_BYTES, DEFAULT_SESSIONS
 
@@ -226,7 +226,7 @@ def _checked(session_id: str | UnsetType) -> str | None:
     return None if session_id is UNSET else check_session_id(session_id)
 
 
-def _session(row: Row) -> Session:
+def _session(row: SessionRow) -> Session:
     first = row.first_message
     if first is not None and len(first) > _FIRST_MESSAGE_CHARACTERS:
         first = first[:_FIRST_MESSAGE_CHARACTERS] + "…"

@@ -30,17 +30,17 @@ from rollout.format import envelope
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class NeverSet:
+class ContextNeverSet:
     """No turn that stands has set a reference context."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Cleared:
+class ContextCleared:
     """A compaction has taken the reference context away: the next turn gives the whole initial context."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Baseline:
+class ContextBaseline:
     """The settings that the model was last told of: the payload of that turn_context, as it stands."""
 
     raw: Raw
@@ -52,7 +52,7 @@ class Baseline:
         return found
 
 
-Reference = NeverSet | Cleared | Baseline
+Reference = ContextNeverSet | ContextCleared | ContextBaseline
 
 
 class Settlement:
@@ -71,7 +71,7 @@ class Settlement:
         """What compactions of the history left as its summary, once `places` has made it."""
         self.world_open = True
         """Older records may be part of the world state."""
-        self._reference: Mark | Cleared | None = None
+        self._reference: Mark | ContextCleared | None = None
         self._world: list[Mark] = []
         self._ops: list[Mark] = []  # what makes the history, newest first
 
@@ -154,10 +154,10 @@ class Settlement:
             self.model, self.knows_model = standing[contexts[0]].text, True
         if self._reference is None:
             if compacted > (contexts[-1] if contexts else -1):
-                self._reference = Cleared()
+                self._reference = ContextCleared()
             elif is_user_turn and contexts:
                 last = standing[contexts[-1]]
-                self._reference = Cleared() if last.text is None else last
+                self._reference = ContextCleared() if last.text is None else last
 
     def _add_world(self, marks: Sequence[Mark]) -> None:
         for mark in reversed(marks):
@@ -172,10 +172,10 @@ class Settlement:
     def reference(self) -> Reference:
         """S4, from what was added."""
         if self.has_old_compaction:
-            return Cleared()
+            return ContextCleared()
         if isinstance(self._reference, Mark):
-            return Baseline(envelope.payload_of(self._fetch(self._reference)).copy())
-        return NeverSet() if self._reference is None else self._reference
+            return ContextBaseline(envelope.payload_of(self._fetch(self._reference)).copy())
+        return ContextNeverSet() if self._reference is None else self._reference
 
     def world_state(self) -> dict[str, Any] | None:
         """S4, from what was added."""

@@ -22,7 +22,7 @@ _UUID7 = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
-class Spent(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class TokenSpend(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What one model was paid on one day (UTC; None: not known), in so many requests."""
 
     day: str | None
@@ -34,7 +34,7 @@ class Spent(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Ledger(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What was spent by a file's own records up to some point, and what must be known to go on."""
 
-    spent: tuple[Spent, ...] = ()
+    spent: tuple[TokenSpend, ...] = ()
     """By day and model, sorted."""
     running: Running = Running()
     model: str | None = None
@@ -60,7 +60,9 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True, gc=False):
                 requests, tokens = rows.get(key, (0, Tokens()))
                 rows[key] = requests + 1, tokens + added
             now = msgspec.structs.replace(now, running=running)
-        spent = tuple(Spent(*key, *rows[key]) for key in sorted(rows, key=lambda key: (key[0] or "", key[1] or "")))
+        spent = tuple(
+            TokenSpend(*key, *rows[key]) for key in sorted(rows, key=lambda key: (key[0] or "", key[1] or ""))
+        )
         return msgspec.structs.replace(now, spent=spent)
 
     def _turned(self, note: Note) -> Ledger:

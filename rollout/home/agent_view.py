@@ -30,7 +30,7 @@ from rollout.fold.transcript import LEAST_BUDGET_BYTES, fit_messages
 from rollout.home.filters import Selection
 from rollout.home.index.index import Index
 from rollout.home.listing import check_limit, list_rows, tell
-from rollout.home.row import Row
+from rollout.home.row import SessionRow
 from rollout.home.search import Hit, search_home
 from rollout.home.threads import Home
 from rollout.limits import DEFAULT_BUDGET_BYTES, DEFAULT_SESSIONS
@@ -53,7 +53,7 @@ class Transcript:
     """
 
     text: str
-    session: Row | None
+    session: SessionRow | None
     path: Path
     messages: int
     left_out: int
@@ -73,7 +73,7 @@ class Sessions:
         self.own = own_threads(home, current, fs)
         """The thread ids by which the current session is known; empty if there is none."""
 
-    def list(self, limit: int = DEFAULT_SESSIONS, session_id: str | None = None) -> tuple[Row, ...]:
+    def list(self, limit: int = DEFAULT_SESSIONS, session_id: str | None = None) -> tuple[SessionRow, ...]:
         """See `list_sessions`."""
         if not (is_count(limit) and 1 <= limit <= MOST_SESSIONS):
             raise UsageError(f"a limit of {limit!r:.80} sessions", remedy=f"give 1 to {MOST_SESSIONS}")
@@ -140,7 +140,7 @@ class Sessions:
             if cursor is None or len(found) >= limit:
                 return tuple(found[:limit])
 
-    def _others(self, limit: int, selection: Selection) -> tuple[Row, ...]:
+    def _others(self, limit: int, selection: Selection) -> tuple[SessionRow, ...]:
         found = list_rows(self.home, self._fs, selection, limit=limit + 1)  # one more: the current one may be there
         return tuple(row for row in found if row.id.lower() not in self.own)[:limit]
 
@@ -152,7 +152,7 @@ class Sessions:
         remedy = f"give -1 to -{len(found)}" if found else "there is nothing to read"
         raise NotFound(f"-{n} is not there: the home has {there}", path=self.home, remedy=remedy)
 
-    def _row(self, path: Path) -> Row | None:
+    def _row(self, path: Path) -> SessionRow | None:
         """The row of the thread that a file of the home is of."""
         named, selection = ids.parse_file_name(path.name), Selection(archived=None, subagents=True, forks=True)
         look = Home(self.home, self._fs)
@@ -169,7 +169,7 @@ def list_sessions(
     current: Current = None,
     session_id: str | None = None,
     home: str | os.PathLike[str] | None = None,
-) -> tuple[Row, ...]:
+) -> tuple[SessionRow, ...]:
     """The newest sessions but for the current one, which does not count. UsageError unless `limit` is 1 to 100.
 
     With a `session_id`, those alone in which a record has it.

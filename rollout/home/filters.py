@@ -16,7 +16,7 @@ from rollout.home.index.entry_summary import Digest
 from rollout.home.times import read_time
 
 if TYPE_CHECKING:
-    from rollout.home.row import Row
+    from rollout.home.row import SessionRow
 
 Sort = Literal["created", "updated"]
 When = str | datetime.datetime | datetime.date
@@ -109,7 +109,7 @@ class Selection:
             return not self.wants_time
         return (since is None or since <= time) and (until is None or time < until)
 
-    def fits(self, row: Row, digest: Digest) -> bool:
+    def fits(self, row: SessionRow, digest: Digest) -> bool:
         """All filters but the name, the text, subagents and forks."""
         told = row.created if self.sort == "created" else row.updated
         return (

@@ -23,7 +23,7 @@ from rollout.files.layout import Entry
 from rollout.home import cursor as cursors
 from rollout.home.filters import Selection
 from rollout.home.index.index import Index, with_index
-from rollout.home.row import Row, row_of
+from rollout.home.row import SessionRow, row_of
 from rollout.home.threads import Home, Key, Progress, Skipped, Thread
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ _updated = msgspec.json.Decoder(tuple[str, tuple[int, str]])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Page(Sequence[Row]):
+class SessionPage(Sequence[SessionRow]):
     """Rows, newest first. `cursor` is for the next page, None on the last one.
 
     `left_out` counts the subagents and forks that fit but were not asked for, up to the last row; on the last page, all
     that follow. `notes` tell what in the home is no rollout.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[SessionRow, ...]
     cursor: str | None
     left_out: Mapping[str, int]
     notes: tuple[Skipped, ...]
@@ -53,10 +53,10 @@ class Page(Sequence[Row]):
         return len(self.rows)
 
     @overload
-    def __getitem__(self, index: int) -> Row: ...
+    def __getitem__(self, index: int) -> SessionRow: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[Row, ...]: ...
-    def __getitem__(self, index: int | slice) -> Row | tuple[Row, ...]:
+    def __getitem__(self, index: slice) -> tuple[SessionRow, ...]: ...
+    def __getitem__(self, index: int | slice) -> SessionRow | tuple[SessionRow, ...]:
         return self.rows[index]
 
 
@@ -66,7 +66,7 @@ class Found:
 
     key: Key
     thread: Thread
-    row: Row
+    row: SessionRow
     left_out: str | None
 
 
@@ -100,7 +100,7 @@ def select(
             progress(i + 1, len(threads))
 
 
-def _passed_over(row: Row, selection: Selection) -> str | None:
+def _passed_over(row: SessionRow, selection: Selection) -> str | None:
     if row.is_subagent and not selection.subagents:
         return "subagents"
     return "forks" if row.is_fork and not selection.forks else None
@@ -114,7 +114,7 @@ def list_rows(
     limit: int = 50,
     cursor: str | None = None,
     progress: Progress | None = None,
-) -> Page:
+) -> SessionPage:
     """One page of the rollouts of a home. UsageError for a limit below 1 or a cursor of another list.
 
     Pages neither skip nor repeat what stays as it is while other rollouts come and go; sorted by `updated`, what is
@@ -136,10 +136,10 @@ def _page(
     after: Key | None,
     query: Query | None,
     progress: Progress | None,
-) -> Page:
+) -> SessionPage:
     from rollout.home.index.fulltext import Texts
 
-    rows: list[Row] = []
+    rows: list[SessionRow] = []
     left_out, seen = {"subagents": 0, "forks": 0}, {"subagents": 0, "forks": 0}
     last: Key | None = None
     found_all = select(look, index, selection, after, progress)
@@ -150,12 +150,12 @@ def _page(
         if found.left_out is not None:
             seen[found.left_out] += 1
         elif len(rows) == limit:
-            return Page(tuple(rows), cursors.encode(selection.sort, last), left_out, _notes(look, texts))
+            return SessionPage(tuple(rows), cursors.encode(selection.sort, last), left_out, _notes(look, texts))
         else:
             rows.append(found.row)
             last = found.key
             left_out = dict(seen)
-    return Page(tuple(rows), None, seen, _notes(look, texts))
+    return SessionPage(tuple(rows), None, seen, _notes(look, texts))
 
 
 def _notes(look: Home, texts: Texts | None) -> tuple[Skipped, ...]:

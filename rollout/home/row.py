@@ -13,7 +13,7 @@ from rollout.home.times import in_utc, iso, named_time
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Row:
+class SessionRow:
     """A thread. What its files do not tell is None; `turns`, `messages` and `tokens` are those of the whole lineage.
 
     `created` and `updated` are ISO texts in UTC: what the session_meta says (else the name of the file), and when the
@@ -60,12 +60,12 @@ class Row:
 
 def row_of(
     head: Entry, others: Iterable[Entry], digest: Digest, mtime: float, names: Mapping[str, str], fs: FileSystem
-) -> Row:
+) -> SessionRow:
     """The row of a thread that goes on in `head` and has other files; `digest` and `mtime` (Unix s) are the head's."""
     id = str(head.thread)
     sizes = [size for other in others if (size := _size(other.path, fs)) is not None]
     base = digest.base_thread if digest.base_thread != id else None
-    return Row(
+    return SessionRow(
         id=id,
         path=head.path,
         name=names.get(id),

@@ -18,7 +18,7 @@ from rollout.errors import UsageError
 from rollout.files.disk import FileSystem
 from rollout.files.layout import Entry
 from rollout.fold.token_counts import Tokens
-from rollout.fold.token_ledger import Spent, day_of
+from rollout.fold.token_ledger import TokenSpend, day_of
 from rollout.home.filters import Filters, Selection, When
 from rollout.home.index.entry_summary import Digest
 from rollout.home.index.index import UNTOLD, Index, with_index
@@ -77,7 +77,7 @@ class _Sum:
         self.sessions = self.requests = self.context_tokens = 0
         self.input = self.cached = self.output = self.reasoning = self.total = 0
 
-    def add(self, row: Spent) -> None:
+    def add(self, row: TokenSpend) -> None:
         tokens = row.tokens
         self.requests += row.requests
         self.input += tokens.input
@@ -116,12 +116,12 @@ class _Counter:
     def count(self, files: list[tuple[Entry, Digest]]) -> None:
         """One session: its files, the one that it goes on in first."""
         entry, head = files[0]
-        spent: Sequence[Spent] = head.spent
+        spent: Sequence[TokenSpend] = head.spent
         if len(files) > 1:
             spent = [row for _, digest in files for row in digest.spent]
         is_told = bool(spent)
         if not spent:
-            spent = [Spent(day_of(head.created) or day_of(named_time(entry)), head.model, 0, Tokens())]
+            spent = [TokenSpend(day_of(head.created) or day_of(named_time(entry)), head.model, 0, Tokens())]
         if self._is_limited:
             spent = [row for row in spent if self._fits(row)]
             if not spent:
@@ -135,7 +135,7 @@ class _Counter:
             if digest.trouble is not None and digest.trouble.startswith(UNTOLD):
                 self.notes.append(Skipped(at.path, digest.trouble))
 
-    def _add(self, spent: Sequence[Spent], head: Digest) -> None:
+    def _add(self, spent: Sequence[TokenSpend], head: Digest) -> None:
         self.sessions += 1
         project = self.projects[head.cwd]
         touched = {project}
@@ -152,7 +152,7 @@ class _Counter:
             for each in (project, self.days[last], self.models[model]):
                 each.context_tokens += head.context_tokens
 
-    def _fits(self, row: Spent) -> bool:
+    def _fits(self, row: TokenSpend) -> bool:
         if self._model is not None and row.model != self._model:
             return False
         fits = self._days.get(row.day)

@@ -26,18 +26,18 @@ from rollout.session.environment import Ports
 
 if TYPE_CHECKING:
     from rollout.files.encrypted.keys import Cipher
-    from rollout.files.sealed.seal import Sealed
+    from rollout.files.sealed.seal import SealResult
     from rollout.home.agent_view import Current, Transcript
     from rollout.home.doctor import Diagnosis
     from rollout.home.index.status import IndexStatus
     from rollout.home.lifecycle import Keeper
-    from rollout.home.listing import Page
-    from rollout.home.maintenance.disk_usage import Room
-    from rollout.home.row import Row
+    from rollout.home.listing import SessionPage
+    from rollout.home.maintenance.disk_usage import DiskUsage
+    from rollout.home.row import SessionRow
     from rollout.home.search import Hits
     from rollout.home.stats import Stats
-    from rollout.home.tree import Node
-    from rollout.session.log import Rollout
+    from rollout.home.tree import SessionTree
+    from rollout.session.log import SessionLog
     from rollout.session.turn import Tags
 
 Reference = str | os.PathLike[str] | int
@@ -88,7 +88,7 @@ class Store:
         session_id: str | None = None,
         tags: Tags = None,
         **more: Any,
-    ) -> Rollout:
+    ) -> SessionLog:
         """A new thread, open for writing and on the disk (unless the durability is NONE).
 
         The arguments are what its session_meta says; `more` are further keys of it. `session_id` and `tags` are the
@@ -128,21 +128,21 @@ class Store:
         durability: Durability = Durability.TURN,
         session_id: str | None = None,
         tags: Tags = None,
-    ) -> Rollout:
+    ) -> SessionLog:
         """A log that is there: to go on with, locked for this writer, or to read.
 
         For append a sealed one is unsealed first, its end is mended, and a turn that a crash left open is closed as
         interrupted. NotFound, Ambiguous, NotARollout, Locked (names who writes), WriteError. `session_id` and `tags`
         are said in the log's label, for as long as it is open.
         """
-        from rollout.session.log import open_log, read_log
+        from rollout.session.log import open_to_append, read_log
 
         path, label = self.resolve(ref, to_change=mode == "append"), labels.label(session_id, tags)
         if mode == "read":
             return read_log(path, self._ports_for(path), label)
         if mode != "append":
             raise UsageError(f"{mode!r} is no mode", remedy='give "append" or "read"')
-        return open_log(path, self._ports_for(path), durability, label)
+        return open_to_append(path, self._ports_for(path), durability, label)
 
     def list(
         self,
@@ -152,7 +152,7 @@ class Store:
         sort: Sort = "created",
         progress: Progress | None = None,
         **filters: Unpack[Filters],
-    ) -> Page:
+    ) -> SessionPage:
         """A page of the rollouts of this home, newest first (as they were created, or written to: `updated`).
 
         One row a thread; the filters are those of `Filters`. Archived ones, subagents and forks are left out unless
@@ -191,7 +191,7 @@ class Store:
             home, fs, query, selection, limit=limit, cursor=cursor, kinds=kinds, standing=standing, progress=progress
         )
 
-    def tree(self, *, progress: Progress | None = None) -> tuple[Node, ...]:
+    def tree(self, *, progress: Progress | None = None) -> tuple[SessionTree, ...]:
         """All rollouts, archived ones too, with what was forked from them, went back in them, was started by them.
 
         Roots newest first, the children of each oldest first.
@@ -265,7 +265,7 @@ class Store:
         path = self.resolve(ref, to_change=True)
         return self._keeper_for(path).delete(path, detach_forks=detach_forks)[-1]
 
-    def seal(self, ref: Reference, *, level: int = 3, progress: Progress | None = None) -> Sealed:
+    def seal(self, ref: Reference, *, level: int = 3, progress: Progress | None = None) -> SealResult:
         """Puts a `.jsonl.zst` in the place of a rollout's file, read back and compared before the plain one goes.
 
         Everything reads it as before; opening it for append unseals it. One that is sealed stays as it is. `level` is
@@ -323,7 +323,7 @@ class Store:
         decrypt(self._ports_for(path).fs, path, self.home)
         return path
 
-    def du(self, refs: Sequence[Reference] | None = None, *, progress: Progress | None = None) -> Room:
+    def du(self, refs: Sequence[Reference] | None = None, *, progress: Progress | None = None) -> DiskUsage:
         """What the bytes of these rollouts (None: of all, archived ones too) are for, and what sealing would give back.
 
         A file that cannot be read is a row with its trouble. NotFound, Ambiguous.
@@ -373,7 +373,7 @@ class Store:
         *,
         current: Current = None,
         session_id: str | None = None,
-    ) -> tuple[Row, ...]:
+    ) -> tuple[SessionRow, ...]:
         """The newest sessions, for an agent: the `current` one is left out. See `rollout.list_sessions`."""
         from rollout.home.agent_view import Sessions
 
@@ -401,7 +401,7 @@ class Store:
         return self._ports if path.absolute().is_relative_to(self.home) else self._outside
 
 
-def open_rollout(
+def open_log(
     source: Reference,
     mode: Mode = "append",
     *,
@@ -410,7 +410,7 @@ def open_rollout(
     session_id: str | None = None,
     tags: Tags = None,
     cipher: Cipher | None = None,
-) -> Rollout:
+) -> SessionLog:
     """Opens a log by path or reference, to go on with or to read. See `Store.open`.
 
     The home is `home`, else the one that the file lies in, else the default one.

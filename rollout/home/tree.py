@@ -17,7 +17,7 @@ from rollout.files.disk import FileSystem
 from rollout.files.layout import Entry
 from rollout.home.index.entry_summary import Digest
 from rollout.home.index.index import Index, with_index
-from rollout.home.row import Row, row_of
+from rollout.home.row import SessionRow, row_of
 from rollout.home.threads import Home, Progress
 from rollout.ids import FileId
 
@@ -25,15 +25,15 @@ Relation = Literal["root", "fork", "revert", "subagent"]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Node:
+class SessionTree:
     """A file and what goes on from it, oldest first. `row` is of that file alone; a revert has its thread's id.
 
     The nesting is as deep as the lineage: walk it with a stack of your own.
     """
 
-    row: Row
+    row: SessionRow
     relation: Relation
-    children: tuple[Node, ...] = dataclasses.field(repr=False, compare=False)
+    children: tuple[SessionTree, ...] = dataclasses.field(repr=False, compare=False)
     note: str | None = None
     """Why it is a root although it has a parent."""
 
@@ -42,7 +42,7 @@ class Node:
 class _Place:
     """A file on its way into the tree."""
 
-    row: Row
+    row: SessionRow
     order: tuple[str, str, str]
     base: str | None = None
     relation: Relation = "root"
@@ -55,12 +55,12 @@ class _Place:
         return next((entry.file for entry in files if entry.file == self.base != str(self.row.path)), None)
 
 
-def grow_tree(home: Path, fs: FileSystem, *, progress: Progress | None = None) -> tuple[Node, ...]:
+def grow_tree(home: Path, fs: FileSystem, *, progress: Progress | None = None) -> tuple[SessionTree, ...]:
     """The roots, newest first; archived rollouts too. All files are looked at."""
     return with_index(home, fs, lambda index: _grown(Home(home, fs), index, progress))
 
 
-def _grown(look: Home, index: Index, progress: Progress | None) -> tuple[Node, ...]:
+def _grown(look: Home, index: Index, progress: Progress | None) -> tuple[SessionTree, ...]:
     entries = look.files
     places: dict[str, _Place] = {}
     threads: dict[str, list[Entry]] = {}
@@ -125,11 +125,11 @@ def _open_circles(places: Mapping[str, _Place]) -> None:
             place.relation, place.parent, place.note = "root", None, "its parents lead back to itself"
 
 
-def _built(places: Mapping[str, _Place]) -> tuple[Node, ...]:
+def _built(places: Mapping[str, _Place]) -> tuple[SessionTree, ...]:
     roots: list[str] = []
     for path, place in places.items():
         (roots if place.parent is None else places[place.parent].children).append(path)
-    order, nodes = [], dict[str, Node]()
+    order, nodes = [], dict[str, SessionTree]()
     stack = list(roots)
     while stack:
         path = stack.pop()
@@ -138,5 +138,5 @@ def _built(places: Mapping[str, _Place]) -> tuple[Node, ...]:
     for path in reversed(order):  # children first
         place = places[path]
         children = sorted(place.children, key=lambda child: places[child].order)
-        nodes[path] = Node(place.row, place.relation, tuple(nodes[child] for child in children), place.note)
+        nodes[path] = SessionTree(place.row, place.relation, tuple(nodes[child] for child in children), place.note)
     return tuple(nodes[path] for path in sorted(roots, key=lambda root: places[root].order, reverse=True))

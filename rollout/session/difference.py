@@ -17,7 +17,7 @@ import msgspec
 from rollout.files.common_base import is_all, parting_of
 from rollout.files.positions import Extent, line_number
 from rollout.fold.history import History, Item
-from rollout.fold.projection import Baseline, Cleared, Reference
+from rollout.fold.projection import ContextBaseline, ContextCleared, Reference
 from rollout.fold.sequence_diff import Run, align
 from rollout.items.prompt import PROGRAM_KEYS
 from rollout.session.explanation import Explained, Explanation
@@ -31,7 +31,7 @@ _NOT_SEEN = PROGRAM_KEYS | {"id", "status", "phase"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Changed:
+class ValueChange:
     """A value that differs; None where there is none."""
 
     key: str
@@ -62,10 +62,10 @@ class Diff:
     relation: Relation
     shared: Shared | None
     runs: tuple[Run, ...]
-    settings: tuple[Changed, ...]
-    context: tuple[Changed, ...]
-    world: tuple[Changed, ...]
-    tokens: tuple[Changed, ...]
+    settings: tuple[ValueChange, ...]
+    context: tuple[ValueChange, ...]
+    world: tuple[ValueChange, ...]
+    tokens: tuple[ValueChange, ...]
 
     @property
     def added(self) -> History:
@@ -149,15 +149,15 @@ def _settings(state: State) -> dict[str, Any]:
 
 
 def _word(reference: Reference) -> str:
-    if isinstance(reference, Baseline):
+    if isinstance(reference, ContextBaseline):
         return "set"
-    return "cleared" if isinstance(reference, Cleared) else "never"
+    return "cleared" if isinstance(reference, ContextCleared) else "never"
 
 
-def _changed(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> tuple[Changed, ...]:
+def _changed(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> tuple[ValueChange, ...]:
     old, new = before or {}, after or {}
     both = ((key, old.get(key), new.get(key)) for key in dict.fromkeys([*old, *new]))
-    return tuple(Changed(*found) for found in both if found[1] != found[2])
+    return tuple(ValueChange(*found) for found in both if found[1] != found[2])
 
 
 def _taken(history: History, places: list[range]) -> History:

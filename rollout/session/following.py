@@ -46,7 +46,7 @@ _STEP_BYTES = 1 << 16
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Tailed:
+class FollowEvent:
     """A line that was written (`happened` is "line": `record`, its `status` as in `explain`, its turn), or a notice.
 
     A notice says in words `what` happened. `path` is the file then, `line` counts from 1 in it.
@@ -81,7 +81,7 @@ class Tail:
         self._visible: deque[int] = deque(maxlen=_MOST_VISIBLE)  # where lines begin that were told as visible
         self._places: deque[_Place] = deque(maxlen=_MOST_PLACES)
 
-    def begin(self, last: int | None) -> Iterator[Tailed]:
+    def begin(self, last: int | None) -> Iterator[FollowEvent]:
         """The `last` lines that stand there now (None: all). SourceError."""
         self._status = self._origin.fs.status(self.path)
         with dataclasses.replace(self._origin, path=self.path).opened() as lineage:
@@ -90,7 +90,7 @@ class Tail:
             start = 0 if last is None else _start_of_last(source, end, last, self._limits)
             yield from self._told(lineage, _Place(start, _count_lines(source, 0, start, self._limits), b""), end)
 
-    def look(self) -> Iterator[Tailed]:
+    def look(self) -> Iterator[FollowEvent]:
         """What has happened since the last look. SourceError if the file that is there cannot be read."""
         yield from self._find()
         if self.is_over:
@@ -111,25 +111,25 @@ class Tail:
             self._status = status
             yield from self._told(lineage, place or self._place(source, end, 0), end)
 
-    def _find(self) -> Iterator[Tailed]:
+    def _find(self) -> Iterator[FollowEvent]:
         """Whether the file is where it was, and whether the thread goes on in another one."""
         notice = self._whereabouts.look()
         if notice is None:
             return
         self.path, self.is_over = notice.path, notice.happened == "deleted"
-        yield Tailed(notice.happened, notice.path, what=notice.what)
+        yield FollowEvent(notice.happened, notice.path, what=notice.what)
         if notice.happened == "continued":
             self._places.clear()
             self._visible.clear()
             yield from self.begin(None)
 
-    def _cut(self, size_bytes: int, before: _Place, *, is_same: bool, is_other: bool) -> Iterator[Tailed]:
+    def _cut(self, size_bytes: int, before: _Place, *, is_same: bool, is_other: bool) -> Iterator[FollowEvent]:
         """The notice that bytes which were there are not any more."""
         if size_bytes < self._size_bytes and (is_same or not is_other):
             what = "a write that was cut short is gone" if is_same else "lines that were told are gone"
-            yield Tailed("cut", self.path, what=f"{self._size_bytes - size_bytes:,} bytes less: {what}")
+            yield FollowEvent("cut", self.path, what=f"{self._size_bytes - size_bytes:,} bytes less: {what}")
         elif not is_same:
-            yield Tailed("replaced", self.path, what="other bytes stand in its place")
+            yield FollowEvent("replaced", self.path, what="other bytes stand in its place")
 
     def _last_place(self, source: lines.Source, end: int) -> _Place | None:
         """The last place that is told of and still there; what came behind it is forgotten."""
@@ -144,7 +144,7 @@ class Tail:
         """A line end, `count` lines behind the beginning of the file up to `start`."""
         return _Place(end, count + _count_lines(source, start, end, self._limits), join_of(source, end))
 
-    def _told(self, lineage: Lineage, place: _Place, end: int) -> Iterator[Tailed]:
+    def _told(self, lineage: Lineage, place: _Place, end: int) -> Iterator[FollowEvent]:
         """The lines from a place on, and what they took back."""
         source, path = lineage.opened[0].source, self.path
         self._size_bytes = source.size
@@ -162,9 +162,9 @@ class Tail:
             has_marker = has_marker or not _MARKERS.isdisjoint({record.type, record.kind or ""})
             if status == "visible":
                 self._visible.append(moved.offset)
-            yield Tailed("line", path, moved, status, turn_id)
+            yield FollowEvent("line", path, moved, status, turn_id)
         if has_marker and (what := self._taken_back(before, fates)):
-            yield Tailed("undone", path, what=what)
+            yield FollowEvent("undone", path, what=what)
 
     def _taken_back(self, before: Sequence[int], fates: _Fates) -> str:
         """What became of lines that were told as visible, in words."""
@@ -237,7 +237,7 @@ def tail(
     interval_s: float = 0.25,
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
-) -> Iterator[Tailed]:
+) -> Iterator[FollowEvent]:
     """The `last` lines of a session (None: all), and with `follow` whatever happens to it until it is deleted.
 
     Of these lines those are told that are of one of the `kinds` (a line's own type, or that of its payload), of one of
@@ -251,7 +251,7 @@ def tail(
     if origin.path is None:
         raise UsageError("bytes in memory do not grow", remedy="give a path, a thread id or -1")
 
-    def fits(told: Tailed) -> bool:
+    def fits(told: FollowEvent) -> bool:
         record = told.record
         return record is None or (
             (not kinds or record.type in kinds or record.kind in kinds)

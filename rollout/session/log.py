@@ -53,8 +53,8 @@ _OWN_KEYS = frozenset(
 )
 
 
-class Rollout:
-    """A session's log, made by `Store.create`, `Store.open`, `rollout.open` or `fork`. Close it, or use `with`.
+class SessionLog:
+    """A session's log, made by `Store.create`, `Store.open`, `rollout.open_log` or `fork`. Close it, or use `with`.
 
     `id` is the thread's, `path` the file. Safe to use from several threads. WriteError (Locked, Poisoned, Closed, …)
     for what cannot be written; after a write or a sync failed, every write raises Poisoned, and opening recovers.
@@ -81,7 +81,7 @@ class Rollout:
         """The path: an open log is a source for everything that reads."""
         return str(self.path)
 
-    def __enter__(self) -> Rollout:
+    def __enter__(self) -> SessionLog:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -222,7 +222,7 @@ class Rollout:
         before: bool = False,
         session_id: str | None = None,
         tags: Tags = None,
-    ) -> Rollout:
+    ) -> SessionLog:
         """A new thread that goes on from here, or from `at`; open for writing.
 
         `at` is a turn's id (as that turn ended; as it began, with `before`), the byte offset behind a line of this
@@ -254,7 +254,7 @@ class Rollout:
         self._check_still_there(point, child)
         return child
 
-    def _fork_copy(self, point: Point, path: Path, thread: str, created: float, label: Label) -> Rollout:
+    def _fork_copy(self, point: Point, path: Path, thread: str, created: float, label: Label) -> SessionLog:
         ports, by = self._ports, holder(self._ports.timestamp())
         head = encoder.line(self._meta(thread, created, None), created, None, label.envelope)
         with self._origin(point.path, point.offset).opened() as lineage:
@@ -262,7 +262,7 @@ class Rollout:
             scribe = None if cipher is None else Scribe(cipher, thread)
             lines = forks.copied(head, forks.whole(lineage), scribe=scribe)
             writer = Writer.create(ports.fs, path, lines, held_by=by, durability=self.durability, root=ports.home)
-        return open_log(path, ports, self.durability, made_by=writer)
+        return open_to_append(path, ports, self.durability, made_by=writer)
 
     def _sync_source(self, point: Point) -> None:
         try:
@@ -275,7 +275,7 @@ class Rollout:
             why = f"its source cannot be put on the disk: {error.strerror}"
             raise WriteError(why, path=point.path, remedy="fork it with copy=True") from error
 
-    def _check_still_there(self, point: Point, child: Rollout) -> None:
+    def _check_still_there(self, point: Point, child: SessionLog) -> None:
         """The lock keeps a log from being deleted meanwhile; one that is only read may have been."""
         if self._writable is None:
             try:
@@ -337,7 +337,7 @@ def create_log(
     label: Label = UNLABELLED,
     *,
     in_passing: bool = False,
-) -> Rollout:
+) -> SessionLog:
     """A new log with its session_meta; on the disk, but `in_passing`: with the first commit then.
 
     Encrypted where there are keys: then its lines have numbers.
@@ -354,12 +354,12 @@ def create_log(
     recorder = Recorder(writer, ports, thread, durability, Ending(left_open, ordinal), label, cipher)
     session = envelope.decode_value(meta.payload)
     recorder.item_events = item_events_of(session, thread, turn_id, ports.new_id)
-    return Rollout(path, thread, ports, durability, recorder, label)
+    return SessionLog(path, thread, ports, durability, recorder, label)
 
 
-def open_log(
+def open_to_append(
     path: Path, ports: Ports, durability: Durability, label: Label = UNLABELLED, *, made_by: Writer | None = None
-) -> Rollout:
+) -> SessionLog:
     """A log that is there, locked, its end mended and the turn that it was left in closed.
 
     A sealed one is unsealed first. `made_by`: who has just copied it, and leaves that turn open. SourceError (NoKey,
@@ -385,11 +385,11 @@ def open_log(
     except BaseException:
         writer.close()
         raise
-    return Rollout(path, thread, ports, durability, recorder, label)
+    return SessionLog(path, thread, ports, durability, recorder, label)
 
 
-def read_log(path: Path, ports: Ports, label: Label = UNLABELLED) -> Rollout:
+def read_log(path: Path, ports: Ports, label: Label = UNLABELLED) -> SessionLog:
     """A log that is only read. SourceError."""
     with origin_of(path, ports).opened() as lineage:
         thread, label = lineage.opened[0].thread or "", lineage.opened[0].label.around(label)
-    return Rollout(path, thread, ports, Durability.TURN, None, label)
+    return SessionLog(path, thread, ports, Durability.TURN, None, label)

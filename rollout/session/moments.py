@@ -22,17 +22,27 @@ Progress = Callable[[int, int], None]
 _SHOWN = 5
 
 
-class Ordinal(int):
-    """The number that a line carries, as `at` takes it (a plain int is a byte offset there)."""
+class AtOrdinal(int):
+    """The moment behind the line that carries a number; `at_ordinal` makes one."""
 
 
-class Line(int):
-    """A line of the file itself, from 1, as `at` takes it and `explain` tells it."""
+class AtLine(int):
+    """The moment behind a line of the file; `at_line` makes one."""
+
+
+def at_ordinal(ordinal: int) -> AtOrdinal:
+    """The moment behind the line that carries this `ordinal`, as `at` takes it (a plain int is a byte offset there)."""
+    return AtOrdinal(ordinal)
+
+
+def at_line(line: int) -> AtLine:
+    """The moment behind that line of the file itself, from 1, as `explain` tells it."""
+    return AtLine(line)
 
 
 At: TypeAlias = str | int
-"""A turn's id, its unique beginning or its unique end (as that turn ended); an `Ordinal` or a `Line` (behind that
-line); the byte offset behind a line."""
+"""A turn's id, its unique beginning or its unique end (as that turn ended); an `at_ordinal` or an `at_line` (behind
+that line); the byte offset behind a line."""
 
 
 def origin_at(origin: Origin, at: At | None, progress: Progress | None = None) -> Origin:
@@ -59,10 +69,12 @@ def extent_at(
 ) -> Extent:
     """How far the log had come: `segments` are those of `origin`, newest first. `before`: as the turn began."""
     if isinstance(at, bool) or not isinstance(at, int | str):
-        raise UsageError(f"{at!r} is no point of a log", remedy="give a turn id, a Line, an Ordinal or a byte offset")
-    if isinstance(at, Ordinal):
+        raise UsageError(
+            f"{at!r} is no point of a log", remedy="give a turn id, at_line(n), at_ordinal(n) or a byte offset"
+        )
+    if isinstance(at, AtOrdinal):
         return positions.extent_at_ordinal(segments, at, origin.limits)
-    if isinstance(at, Line):
+    if isinstance(at, AtLine):
         return positions.extent_at_line(segments, at)
     if isinstance(at, int):
         return positions.extent_at_offset(segments, at)

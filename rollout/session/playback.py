@@ -47,7 +47,7 @@ _AGENTS = frozenset({"inter_agent_communication", "agent_message", "expired"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Scene:
+class PlaybackView:
     """A session as it was when the line of the last of `steps` had been written.
 
     `folded`: older steps are left out, as the first one is a compaction that stands for them. `tokens` and `last_usage`
@@ -192,7 +192,7 @@ class Playback:
         before = self.before(own or place, everything=True)
         return None if before is None else self.scene(before, 1, everything=True).turn_place
 
-    def scene(self, place: Place, count: int, *, everything: bool = False, fold: bool = True) -> Scene:
+    def scene(self, place: Place, count: int, *, everything: bool = False, fold: bool = True) -> PlaybackView:
         """The newest `count` steps up to a place (or fewer, where there are no more), as of that moment."""
         steps: list[Step] = []
         folded, more = False, _MORE_LINES
@@ -213,7 +213,7 @@ class Playback:
                 folded = True
                 break
         turn = self._judgements.turn_of(steps[0]) if steps else {}
-        return Scene(tuple(reversed(steps)), folded, **told, **turn)
+        return PlaybackView(tuple(reversed(steps)), folded, **told, **turn)
 
     def seen(self, place: Place, count: int) -> tuple[History, bool]:
         """The newest `count` items of the history that the model saw at a place, and whether that is all of it."""

@@ -14,7 +14,7 @@ from rollout.files.source import Origin
 from rollout.fold.collector import Gatherer
 from rollout.fold.engine import Answer, Reconstruction, Segment
 from rollout.fold.history import History, Item
-from rollout.fold.projection import Baseline, Reference
+from rollout.fold.projection import ContextBaseline, Reference
 from rollout.fold.turn_list import SeenTurn, TurnCollector, items_of
 from rollout.format.labels import Label
 from rollout.items.prompt import make_prompt
@@ -104,7 +104,7 @@ class State:
     @property
     def reference_context(self) -> dict[str, Any] | None:
         """The payload of the turn_context that the model was last told of (S4); None if never set or cleared."""
-        return self.reference.context if isinstance(self.reference, Baseline) else None
+        return self.reference.context if isinstance(self.reference, ContextBaseline) else None
 
     @functools.cached_property
     def _head(self) -> tuple[dict[str, Any] | None, str | None]:

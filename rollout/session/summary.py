@@ -19,7 +19,7 @@ from rollout.files.source import AnySource, Origin, find
 from rollout.files.thread_names import read_names
 from rollout.fold.engine import Reconstruction
 from rollout.fold.token_counts import Note, Reading, Running, Tokens
-from rollout.fold.token_ledger import Ledger, Spent, seconds_between
+from rollout.fold.token_ledger import Ledger, TokenSpend, seconds_between
 from rollout.fold.token_meter import Gauge, Meter, MeteringGatherer
 from rollout.fold.token_records import note_of, read_gauge
 from rollout.fold.transcript import speaker
@@ -96,7 +96,7 @@ class Summary:
     rollbacks: tuple[Milestone, ...]
     damaged_lines: int
     spent: Tokens
-    by_day: tuple[Spent, ...]
+    by_day: tuple[TokenSpend, ...]
     context_tokens: int | None
     window_tokens: int | None
     ended: str | None

@@ -41,7 +41,7 @@ _REASONS = ("interrupted", "replaced", "review_ended")
 
 
 class OpenTurn:
-    """One turn, made by `Rollout.turn`, open inside its `with` block. Offsets that are returned are bytes.
+    """One turn, made by `SessionLog.turn`, open inside its `with` block. Offsets that are returned are bytes.
 
     `session_id` and `tags` of a method are the label of what it writes, inside of that which is in force there.
     """

@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rollout.fold.projection import Baseline, Cleared
+from rollout.fold.projection import ContextBaseline, ContextCleared
 from rollout.session.state import State
 
 Item = Mapping[str, Any]
@@ -35,7 +35,11 @@ def see(state: State) -> Seen:
     return {
         "history": list(state.history),
         "previous_model": state.previous_model,
-        "reference": told.context if isinstance(told, Baseline) else "cleared" if isinstance(told, Cleared) else None,
+        "reference": told.context
+        if isinstance(told, ContextBaseline)
+        else "cleared"
+        if isinstance(told, ContextCleared)
+        else None,
         "world_state": state.world_state,
         "token_usage": state.token_usage,
         "turns": [(None if turn.derived else turn.id, turn.status) for turn in state.turns],

@@ -16,7 +16,7 @@ from typing import Any
 
 from rollout.files.durability import Durability
 from rollout.home.store import Store
-from rollout.session.log import Rollout
+from rollout.session.log import SessionLog
 from rollout.session.recorder import ABORTED_TEXT
 from rollout.session.turn import OpenTurn
 from rollout.testing.crashes import Tree
@@ -87,7 +87,7 @@ class Trial:
         return self.watch(log, Moment(live, 1), is_durable=durability is not Durability.NONE)
 
     def watch(
-        self, log: Rollout, born: Moment, before: Mapping[tuple[str, bool], Live] | None = None, *, is_durable: bool
+        self, log: SessionLog, born: Moment, before: Mapping[tuple[str, bool], Live] | None = None, *, is_durable: bool
     ) -> Witness:
         """A witness for a log that was just made."""
         witness = self.make_witness(self, len(self.witnesses), log, born, before or {})
@@ -121,7 +121,7 @@ class Witness:
     """One log; `turn` is None while none is open, `moments` are all that the file went through."""
 
     def __init__(
-        self, trial: Trial, number: int, log: Rollout, born: Moment, before: Mapping[tuple[str, bool], Live]
+        self, trial: Trial, number: int, log: SessionLog, born: Moment, before: Mapping[tuple[str, bool], Live]
     ) -> None:
         self.trial, self.number, self.log = trial, number, log
         self.path, self.id, self.durability = log.path, log.id, log.durability
@@ -270,7 +270,7 @@ class Witness:
         if self.durability is not Durability.NONE:
             self.acknowledge()
 
-    def fork(self, at: Moment | None = None, *, copy: bool = False, source: Rollout | None = None) -> Witness:
+    def fork(self, at: Moment | None = None, *, copy: bool = False, source: SessionLog | None = None) -> Witness:
         """A fork of what was there at `at` (a moment of this file), or of all."""
         moment = at or self.moments[-1]
         lines = (self.trial.disk.tree()[str(self.path)] or b"").split(b"\n")
@@ -367,7 +367,7 @@ class Witness:
                 found[moment.ended, True] = moment.live
         return found
 
-    def _watch_fork(self, log: Rollout, live: Live, copy: bool) -> Witness:
+    def _watch_fork(self, log: SessionLog, live: Live, copy: bool) -> Witness:
         lines = 1
         if copy:
             lines = count_lines(self.trial.disk.tree()[str(log.path)] or b"")

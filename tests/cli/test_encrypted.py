@@ -120,7 +120,7 @@ def test_what_a_revert_needs_is_encrypted_once_it_stands_alone(path: Path, monke
     monkeypatch.delenv(KEYS_FILE)
     store = a_store(path.parents[4])
     base = a_thread(store, "before the revert").path
-    revert = a_revert(store, rollout.open(base, "read"))
+    revert = a_revert(store, rollout.open_log(base, "read"))
     monkeypatch.setenv(KEYS_FILE, keys)
     before = says(revert)
     monkeypatch.setenv("ROLLOUT_HOME", str(store.home))

@@ -10,7 +10,7 @@ import pytest
 from rollout_cli import documents_store, render_store
 from rollout_cli.homes import walk
 
-from rollout import Node, Store
+from rollout import SessionTree, Store
 from tests.builders import assistant, compacted, log, session_meta, user, user_item
 from tests.cli import Ran, file_of, run, thread_id, turn, write_session
 from tests.cli.homes import DAMAGED, EMPTY, FORK, PLAIN, SUBAGENT, mixed_home, run_on_terminal
@@ -204,9 +204,9 @@ def test_the_lines_of_a_tree_go_on_past_the_children_of_a_node(tmp_path: Path) -
 
 def test_a_tree_of_any_depth_is_shown(home: Path) -> None:
     row = Store(home).list().rows[0]
-    node = Node(row, "fork", ())
+    node = SessionTree(row, "fork", ())
     for _ in range(3000):
-        node = Node(row, "fork", (node,))
+        node = SessionTree(row, "fork", (node,))
     nodes = list(walk([node]))
     assert [depth for depth, _, _ in nodes] == list(range(3001))
     assert len(list(render_store.tree(nodes, None, {}))) == 3001

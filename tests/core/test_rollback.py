@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 import rollout
-from rollout import Cleared, NeverSet
+from rollout import ContextCleared, ContextNeverSet
 from tests import builders as b
 
 
@@ -56,7 +56,7 @@ def test_a_compaction_before_the_cut_stands() -> None:
     state = read(turn(1), compaction(1), turn(2), turn(3), b.rolled_back(2))
     assert texts(state) == ["s1"]
     assert state.previous_model == "m1"
-    assert isinstance(state.reference, Cleared)
+    assert isinstance(state.reference, ContextCleared)
 
 
 def test_a_rollback_over_a_compaction_that_stands_counts_the_boundaries_behind_and_before_it() -> None:
@@ -111,7 +111,7 @@ def test_a_marker_without_an_unsigned_integer_has_no_effect(count: object) -> No
 def test_fewer_turns_than_the_count_are_all_undone_but_the_prefix(count: int) -> None:
     state = read(b.session_meta(), b.permissions(), b.assistant("hello"), turn(1), turn(2), b.rolled_back(count))
     assert texts(state) == ["<permissions instructions>p</permissions instructions>", "hello"]
-    assert isinstance(state.reference, NeverSet)
+    assert isinstance(state.reference, ContextNeverSet)
     assert state.previous_model is None
     assert state.session is not None
 

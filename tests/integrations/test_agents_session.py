@@ -327,7 +327,7 @@ def test_the_session_is_a_rollout_that_everything_else_reads(tmp_path: Path) -> 
     assert rollout.verify(path).damaged_lines == 0
     assert [turn.status for turn in rollout.turns(path)] == ["completed"] * 3
     assert {state.history.label(n).session_id for n in range(3)} == {"my-session"}
-    with rollout.open("my-session", mode="read", home=tmp_path) as log, log.fork() as child:
+    with rollout.open_log("my-session", mode="read", home=tmp_path) as log, log.fork() as child:
         assert list(child.resume_state().history) == list(state.history)
     run(session.clear_session())
     assert list(rollout.reconstruct(path).history) == []

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rollout
-from rollout import Sealed
+from rollout import SealResult
 from rollout.errors import NotARollout, NotFound, SourceError, UsageError, WriteError
 from rollout.files.disk import REAL
 from rollout.files.recovery import mark_batch
@@ -98,7 +98,7 @@ def test_any_bytes_are_sealed_and_unsealed_as_they_are(data: bytes, frame_bytes:
     done = sealing.seal(disk, Path("/", NAME), held_by=ME, frame_bytes=frame_bytes)
     packed = disk.tree().pop(f"/{NAME}.zst") or b""
     assert list(disk.tree()) == [f"/{NAME}.zst"]
-    assert done == Sealed(Path("/", f"{NAME}.zst"), len(data), len(packed))
+    assert done == SealResult(Path("/", f"{NAME}.zst"), len(data), len(packed))
     assert zstandard.ZstdDecompressor().stream_reader(io.BytesIO(packed), read_across_frames=True).read() == data
     assert sealing.unseal(disk, done.path, held_by=ME) == Path("/", NAME)
     assert disk.tree() == {f"/{NAME}": data}
@@ -190,7 +190,7 @@ def test_a_file_that_is_named_or_kept_as_no_rollout_is_refused(tmp_path: Path) -
         sealing.seal(REAL, tmp_path / NAME, held_by=ME)
     (tmp_path / "b.jsonl.zst").write_bytes(LOG)
     with pytest.raises(NotARollout, match="no Zstandard frame"):
-        rollout.open(tmp_path / "b.jsonl.zst")
+        rollout.open_log(tmp_path / "b.jsonl.zst")
     assert (tmp_path / "b.jsonl.zst").read_bytes() == (tmp_path / "a.txt").read_bytes() == LOG
 
 
@@ -271,7 +271,7 @@ def test_what_another_program_has_sealed_is_read_and_unsealed(packed: bytes, tmp
     path = tmp_path / f"{NAME}.zst"
     path.write_bytes(packed)
     assert len(rollout.reconstruct(path).history) == 6000
-    assert sealing.seal(REAL, path, held_by=ME) == Sealed(path, len(LONG), len(packed))
+    assert sealing.seal(REAL, path, held_by=ME) == SealResult(path, len(LONG), len(packed))
     assert sealing.unseal(REAL, path, held_by=ME).read_bytes() == LONG
 
 

@@ -51,7 +51,7 @@ def ls(
     )
     filters |= {"text": text, "subagents": subagents, "forks": forks, "sort": sort.value}
     store = open_store(home)
-    rows: list[rollout.Row] = []
+    rows: list[rollout.SessionRow] = []
     notes: list[Any] = []
     left_out = {"subagents": 0, "forks": 0}
     with progress("sessions") as advance:

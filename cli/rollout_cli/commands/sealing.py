@@ -45,7 +45,7 @@ def seal(
     else:
         paths = list(_older(store, options.age(older_than)))
 
-    def act(path: Path) -> "rollout.Sealed | None":
+    def act(path: Path) -> "rollout.SealResult | None":
         if dry_run:
             return None
         with progress() as advance:

@@ -181,14 +181,14 @@ def _fate(step: rollout.Step) -> str:
     return step.reason or ("" if step.status in {"event", "metadata"} else step.status)
 
 
-def _turn(scene: rollout.Scene) -> list[str]:
+def _turn(scene: rollout.PlaybackView) -> list[str]:
     if scene.turn_id is None:
         return []
     passed = duration(seconds_between(scene.turn_began, scene.step.timestamp))
     return [f"turn …{scene.turn_id[-8:]}" + (f" after {passed}" if passed else "")]
 
 
-def _tokens(scene: rollout.Scene) -> list[str]:
+def _tokens(scene: rollout.PlaybackView) -> list[str]:
     total, last = tokens(scene.tokens), tokens(scene.last_usage)
     found = [] if total is None else [f"{total:,} tokens"]
     if last is not None and scene.window_tokens:

@@ -71,7 +71,7 @@ class Player:
         self.playback, self.follows, self.folds, self.everything = playback, follows, folds, everything
         self.speed, self.is_playing = speed or 1.0, speed is not None
         self.rows = 20
-        self.scene: rollout.Scene | None = None
+        self.scene: rollout.PlaybackView | None = None
         self.sheet: Sheet | None = None
         self.typed: str | None = None
         """What is being typed to search for."""

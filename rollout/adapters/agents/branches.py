@@ -38,7 +38,7 @@ from rollout.format.labels import UNLABELLED, Label
 from rollout.home.store import Store
 from rollout.session import label_scope
 from rollout.session.environment import Ports
-from rollout.session.log import Rollout
+from rollout.session.log import SessionLog
 
 MODEL_PROVIDER = "openai"
 ORIGINATOR = "openai-agents"
@@ -247,7 +247,7 @@ class Branches:
 
         return log.carry_out(append)
 
-    def _fork(self, conversation: Conversation | None, cut: Cut, end: Place) -> Rollout:
+    def _fork(self, conversation: Conversation | None, cut: Cut, end: Place) -> SessionLog:
         """The rollout of a new branch, on the disk: it refers to the source up to where the cut is."""
         place: Place | None = end
         taken = 0

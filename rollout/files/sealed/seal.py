@@ -49,7 +49,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Sealed:
+class SealResult:
     """A sealed rollout: its file, how many bytes its text has, how many the file."""
 
     path: Path
@@ -73,7 +73,7 @@ def seal(
     level: int = 3,
     frame_bytes: int = FRAME_BYTES,
     progress: Progress | None = None,
-) -> Sealed:
+) -> SealResult:
     """Puts a sealed file in the place of the plain one; of a sealed one it only tells the sizes.
 
     `level` is of Zstandard, 1 to 22. UsageError (another level, or a name that does not end in `.jsonl`), NotFound,
@@ -110,7 +110,7 @@ def seal(
         _check_unchanged(fs, path, plain, before)
         fs.unlink(path)
         fs.sync_dir(target.parent)
-        return Sealed(target, before[0], new.size())
+        return SealResult(target, before[0], new.size())
 
 
 def unseal(
@@ -178,13 +178,13 @@ class _Steps:
         self.add(self._total)
 
 
-def _measured(fs: FileSystem, path: Path) -> Sealed | None:
+def _measured(fs: FileSystem, path: Path) -> SealResult | None:
     """The sizes of a sealed file; None for a plain one."""
     with contextlib.closing(fs.open_read(path)) as file:
         if not is_sealed(file.read_at(0, 4)):
             return None
         with contextlib.closing(SealedSource(file, path=str(path))) as source:
-            return Sealed(path, source.size, file.size())
+            return SealResult(path, source.size, file.size())
 
 
 def _is_there(fs: FileSystem, path: Path) -> bool:

@@ -8,7 +8,7 @@ import msgspec
 
 from rollout import ids
 from rollout.files.bases import base_of
-from rollout.fold.token_ledger import Spent
+from rollout.fold.token_ledger import TokenSpend
 
 TOO_LARGE = "too large to read for a list: `rollout show` reads it whole"
 """The trouble of a file beyond `limits.LISTED`: no more is told of it than what its head says."""
@@ -52,7 +52,7 @@ class Digest(msgspec.Struct, frozen=True, array_like=True, gc=False):
     bytes: int = 0
     text_bytes: int = 0
     """Those of the text of a sealed file; of a plain one, the same as `bytes`."""
-    spent: tuple[Spent, ...] = ()
+    spent: tuple[TokenSpend, ...] = ()
     """What the file's own records say was spent, by day and model; not what it holds of the log that it continues."""
     context_tokens: int | None = None
     """What the conversation took of the model's window when that was last measured; None if it was compacted since."""

@@ -65,7 +65,7 @@ _URL_BYTES = 2048
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Usage:
+class FileUsage:
     """One file, or a sum of `files`: `causes` (the bytes of text for each of CAUSES) add up to `text_bytes`.
 
     `disk_bytes` is its size on the disk, of a sealed one that of the packed file; `would_free_bytes` what sealing would
@@ -83,33 +83,33 @@ class Usage:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Room:
+class DiskUsage:
     """The files, oldest first, and their sum."""
 
-    rows: tuple[Usage, ...]
+    rows: tuple[FileUsage, ...]
 
     @property
-    def total(self) -> Usage:
+    def total(self) -> FileUsage:
         """Of all rows; `sealed` if all are."""
         causes = {cause: sum(row.causes[cause] for row in self.rows) for cause in CAUSES}
         text, disk = sum(row.text_bytes for row in self.rows), sum(row.disk_bytes for row in self.rows)
         freed = sum(row.would_free_bytes for row in self.rows)
-        return Usage(None, text, disk, all(row.sealed for row in self.rows), causes, freed, len(self.rows))
+        return FileUsage(None, text, disk, all(row.sealed for row in self.rows), causes, freed, len(self.rows))
 
 
-def measure(paths: Sequence[Path] | None, home: Path, fs: FileSystem, progress: Progress | None = None) -> Room:
+def measure(paths: Sequence[Path] | None, home: Path, fs: FileSystem, progress: Progress | None = None) -> DiskUsage:
     """The files at `paths`, or all of the home. A path that is not there is a row with its trouble.
 
     `progress(bytes_done, bytes_total)` counts bytes on the disk and is called behind each file.
     """
     places, files = choose(fs, home, paths)
     bases = Bases(home, fs)
-    return Room(
+    return DiskUsage(
         tuple(_measure_file(path, files[path], bases, home, fs, places) for path in one_by_one(files, progress))
     )
 
 
-def _measure_file(path: Path, disk_bytes: int, bases: Bases, home: Path, fs: FileSystem, places: Places) -> Usage:
+def _measure_file(path: Path, disk_bytes: int, bases: Bases, home: Path, fs: FileSystem, places: Places) -> FileUsage:
     causes = dict.fromkeys(CAUSES, 0)
     try:
         with contextlib.closing(open_path(path, fs=fs)) as opened:
@@ -120,9 +120,9 @@ def _measure_file(path: Path, disk_bytes: int, bases: Bases, home: Path, fs: Fil
             packed = text_bytes if sealed else _estimate_sealed(opened.stored)
     except (RolloutError, OSError) as error:
         why = error.message if isinstance(error, RolloutError) else str(error.strerror)
-        return Usage(path, 0, disk_bytes, False, dict.fromkeys(CAUSES, 0), 0, trouble=why)
+        return FileUsage(path, 0, disk_bytes, False, dict.fromkeys(CAUSES, 0), 0, trouble=why)
     would_free = 0 if sealed else max(disk_bytes - packed, 0)
-    return Usage(path, text_bytes, disk_bytes, sealed, causes, would_free)
+    return FileUsage(path, text_bytes, disk_bytes, sealed, causes, would_free)
 
 
 def _causes(opened: Opened, origin: Origin, places: Places) -> Iterator[tuple[str, int]]:

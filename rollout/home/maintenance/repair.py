@@ -69,7 +69,7 @@ class RepairPlan:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Repaired:
+class RepairResult:
     """Where `apply_repair` put what it took out of `path`; None where there was nothing."""
 
     path: Path
@@ -98,7 +98,7 @@ def plan_repair(
         return look(fs, file, origin, origin.path, progress)
 
 
-def apply_repair(plan: RepairPlan, *, progress: Progress | None = None, fs: FileSystem = REAL) -> Repaired:
+def apply_repair(plan: RepairPlan, *, progress: Progress | None = None, fs: FileSystem = REAL) -> RepairResult:
     """Carry a plan out; what it did is on the disk when it returns.
 
     Conflict: the file has changed since. InUse: the inside steps were refused, the end is mended. Locked, SourceError
@@ -112,7 +112,7 @@ def apply_repair(plan: RepairPlan, *, progress: Progress | None = None, fs: File
         kept = recovery.apply(fs, file, path, plan.end)
         if plan.end.needed:
             file.sync()
-        done = Repaired(path, None if kept is None else Path(kept))
+        done = RepairResult(path, None if kept is None else Path(kept))
         if plan.in_use:
             first = min(step.offset for step in plan.inside)
             needed = f"what is behind byte {first} may not move, as {', '.join(plan.in_use)} continues it"
@@ -152,7 +152,9 @@ def _forks(fs: FileSystem, file: AppendFile, path: Path, origin: Origin, first: 
             yield str(user.path)
 
 
-def _replace(fs: FileSystem, file: AppendFile, plan: RepairPlan, before: dict[str, object], done: Repaired) -> Repaired:
+def _replace(
+    fs: FileSystem, file: AppendFile, plan: RepairPlan, before: dict[str, object], done: RepairResult
+) -> RepairResult:
     """Puts the new file in the old one's place; whatever stands under a hidden name is of no use to anybody."""
     path, source = plan.path, FileSource(file)
     new, damaged, backup = (hidden(path, ending) for ending in (MENDED, DAMAGED, BACKUP))

@@ -24,7 +24,7 @@ from rollout.files.lineage import AnyText, Lineage, open_path
 from rollout.files.source import Origin
 from rollout.files.writer import holder
 from rollout.fold.engine import Reconstruction
-from rollout.fold.projection import Baseline
+from rollout.fold.projection import ContextBaseline
 from rollout.format import lines
 from rollout.limits import MIB
 from rollout.session.state import State, Turn
@@ -80,7 +80,7 @@ def fingerprint(origin: Origin, describe: Describe | None) -> dict[str, object]:
     return {
         "history": (len(state.history), history.digest()),
         "previous model": state.previous_model,
-        "reference context": bytes(told.raw) if isinstance(told, Baseline) else type(told),
+        "reference context": bytes(told.raw) if isinstance(told, ContextBaseline) else type(told),
         "world state": state.world_state,
         "token usage": state.token_usage,
         "session": state.session,
