@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from rollout.testing.crashes import Check, CrashFailure, Explored, Tree, Workload, explore, mutants
-from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
+from rollout.testing.disk import Effect, Fault, OpKind, SimulatedDisk
 
 ALL_MUTANTS = "ROLLOUT_MUTANTS" in os.environ
 each_effect = pytest.mark.parametrize("effect", [Effect.FAIL, Effect.SHORT])
@@ -76,7 +76,7 @@ class Scenario:
         whole = SimulatedDisk(self.start)
         self.work(whole, lambda _: None)
         for nth, kind in enumerate(whole.attempts):
-            if effect is not Effect.SHORT or kind is Kind.WRITE:
+            if effect is not Effect.SHORT or kind is OpKind.WRITE:
                 yield SimulatedDisk(self.start, faults=[Fault(nth, effect, written=3)])
 
 

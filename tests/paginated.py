@@ -13,8 +13,8 @@ from rollout.session.environment import Ports
 from rollout.session.log import SessionLog, create_log
 from rollout.session.log_path import new_path
 from rollout.testing.disk import SimulatedDisk
-from rollout.testing.live import Live
-from rollout.testing.witness import HOME, Ack, Moment, Step, Trial, Witness
+from tests.live_model import Live
+from tests.witness import HOME, Ack, Moment, Step, Trial, Witness
 
 
 def begin(ports: Ports, durability: Durability = Durability.TURN, cwd: str = "/p") -> SessionLog:

@@ -22,7 +22,7 @@ from rollout.errors import RecordError, UsageError, WriteError
 from rollout.files.durability import Durability
 from rollout.session.async_turn import AsyncTurn
 from rollout.session.recorder import ABORTED_TEXT
-from rollout.testing.disk import Effect, Fault, Kind, Op, SimulatedDisk
+from rollout.testing.disk import Effect, Fault, Op, OpKind, SimulatedDisk
 from tests.builders import assistant_item, user_item
 from tests.sessions import a_log, a_store, context, kinds, take_turn, texts
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 class SlowDisk(SimulatedDisk):
     """Its syncs, or its writes, take time."""
 
-    def __init__(self, slow: Kind, seconds: float) -> None:
+    def __init__(self, slow: OpKind, seconds: float) -> None:
         super().__init__()
         self.slow, self.seconds = slow, seconds
 
@@ -43,7 +43,7 @@ class SlowDisk(SimulatedDisk):
         return super().do(op)
 
 
-def on_slow_disk(slow: Kind, seconds: float, durability: Durability) -> tuple[SlowDisk, SessionLog]:
+def on_slow_disk(slow: OpKind, seconds: float, durability: Durability) -> tuple[SlowDisk, SessionLog]:
     disk = SlowDisk(slow, 0)
     log = a_log(a_store("/home/u", fs=disk), durability)
     disk.seconds = seconds
@@ -72,9 +72,9 @@ def test_threads_of_one_turn_lose_and_tear_nothing(tmp_path: Path) -> None:
 
 
 def test_threads_that_ask_for_the_disk_at_each_record_share_its_syncs() -> None:
-    disk, log = on_slow_disk(Kind.SYNC, 0.01, Durability.RECORD)
+    disk, log = on_slow_disk(OpKind.SYNC, 0.01, Durability.RECORD)
     with log, log.turn(context()) as turn, ThreadPoolExecutor(8) as pool:
-        before = disk.attempts.count(Kind.SYNC)
+        before = disk.attempts.count(OpKind.SYNC)
 
         def work() -> None:
             for _ in range(5):
@@ -82,7 +82,7 @@ def test_threads_that_ask_for_the_disk_at_each_record_share_its_syncs() -> None:
 
         for done in [pool.submit(work) for _ in range(8)]:
             done.result()
-        assert 5 <= disk.attempts.count(Kind.SYNC) - before <= 20
+        assert 5 <= disk.attempts.count(OpKind.SYNC) - before <= 20
 
 
 def test_only_one_of_many_threads_has_the_turn(tmp_path: Path) -> None:
@@ -163,8 +163,8 @@ def test_an_async_turn_writes_what_a_turn_writes(tmp_path: Path) -> None:
         assert kinds(log.path)[-4:] == ["compacted", "turn_context", "context_compacted", "task_complete"]
 
 
-@pytest.mark.parametrize("slow", [Kind.SYNC, Kind.WRITE])
-def test_the_loop_goes_on_while_the_disk_does_not(slow: Kind) -> None:
+@pytest.mark.parametrize("slow", [OpKind.SYNC, OpKind.WRITE])
+def test_the_loop_goes_on_while_the_disk_does_not(slow: OpKind) -> None:
     _, log = on_slow_disk(slow, 0.25, Durability.RECORD)
 
     async def main() -> float:
@@ -192,7 +192,7 @@ def test_the_loop_goes_on_while_the_disk_does_not(slow: Kind) -> None:
 
 @pytest.mark.parametrize("durability", [Durability.TURN, Durability.RECORD])
 def test_sixteen_tasks_that_commit_at_once_share_the_syncs(durability: Durability) -> None:
-    disk, log = on_slow_disk(Kind.SYNC, 0.02, durability)
+    disk, log = on_slow_disk(OpKind.SYNC, 0.02, durability)
 
     async def main() -> None:
         async with log.turn(context()) as turn:
@@ -206,15 +206,15 @@ def test_sixteen_tasks_that_commit_at_once_share_the_syncs(durability: Durabilit
 
             await asyncio.gather(*(work(n) for n in range(16)))
 
-    before = disk.attempts.count(Kind.SYNC)
+    before = disk.attempts.count(OpKind.SYNC)
     run(main())
-    assert disk.attempts.count(Kind.SYNC) - before <= 27  # of 80
+    assert disk.attempts.count(OpKind.SYNC) - before <= 27  # of 80
     assert len(log.resume_state().history) == 80
     log.close()
 
 
 def test_tasks_whose_shared_sync_fails_are_all_told_so() -> None:
-    disk = SimulatedDisk(faults=[Fault(1, Effect.FAIL, Kind.SYNC)])
+    disk = SimulatedDisk(faults=[Fault(1, Effect.FAIL, OpKind.SYNC)])
     log = a_log(a_store("/home/u", fs=disk))
 
     async def main() -> list[BaseException | int]:
@@ -240,7 +240,7 @@ def test_tasks_whose_shared_sync_fails_are_all_told_so() -> None:
 
 @pytest.mark.parametrize("at", ["in a write", "between two", "on entering"])
 def test_a_task_that_is_cancelled_interrupts_its_turn_behind_what_it_has_written(at: str) -> None:
-    _, log = on_slow_disk(Kind.WRITE, 0.05, Durability.TURN)
+    _, log = on_slow_disk(OpKind.WRITE, 0.05, Durability.TURN)
     reached = threading.Event()
 
     async def work() -> None:

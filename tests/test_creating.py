@@ -22,7 +22,7 @@ from rollout.files import disk as files
 from rollout.files.disk import REAL
 from rollout.files.staging import publish
 from rollout.files.writer import Writer
-from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
+from rollout.testing.disk import Effect, Fault, OpKind, SimulatedDisk
 from tests import making
 from tests.crashing import each_effect
 from tests.enciphering import a_cipher
@@ -146,7 +146,7 @@ def test_what_the_disk_refuses_leaves_nothing_behind(make: Make, effect: Effect,
     make(a_store("/h", fs=whole, seed=1)).close()
     failed = 0
     for nth, kind in enumerate(whole.attempts):
-        if effect is Effect.SHORT and kind is not Kind.WRITE:
+        if effect is Effect.SHORT and kind is not OpKind.WRITE:
             continue
         disk = SimulatedDisk(before, faults=[Fault(nth, effect, error=error, written=9)])
         try:
@@ -226,10 +226,10 @@ def test_it_costs_one_sync_of_its_own_and_two_of_directories(make: Make) -> None
     with create(store):
         pass
     opened = source(store)
-    before = [disk.attempts.count(kind) for kind in (Kind.SYNC, Kind.SYNC_DIR)]
+    before = [disk.attempts.count(kind) for kind in (OpKind.SYNC, OpKind.SYNC_DIR)]
     of_source = 1 if make is fork else 0  # who wrote it may not have synced it: it, and its name
     with make(store):
-        after = [disk.attempts.count(kind) for kind in (Kind.SYNC, Kind.SYNC_DIR)]
+        after = [disk.attempts.count(kind) for kind in (OpKind.SYNC, OpKind.SYNC_DIR)]
     own = 0 if make in {fork, create_without_syncs} else 2  # with the first commit
     assert [b - a for a, b in zip(before, after, strict=True)] == [1 + of_source, own + of_source]
     opened.close()
@@ -240,6 +240,6 @@ def test_a_store_with_keys_makes_whole_encrypted_files_only(tmp_path: Path) -> N
     store = Store("/h", fs=disk, cipher=a_cipher())
     with create(store) as log, log.fork() as child, child.fork(copy=True) as copy:
         assert copy.id != log.id
-    written = [op.data for op in disk.ops if op.kind is Kind.WRITE]
+    written = [op.data for op in disk.ops if op.kind is OpKind.WRITE]
     assert written
     assert all(b'"encrypted":{"v":1' in data for data in written)

@@ -15,7 +15,7 @@ from rollout.errors import NotFound, UsageError
 from rollout.files.durability import Durability
 from rollout.files.recovery import unmark
 from rollout.session.recorder import ABORTED_TEXT
-from rollout.testing.disk import Kind, SimulatedDisk
+from rollout.testing.disk import OpKind, SimulatedDisk
 from tests.builders import assistant_item, user_item
 from tests.sessions import DAY, a_log, a_store, context, interrupt, kinds, lines_of, take_turn, texts
 
@@ -296,7 +296,7 @@ def test_a_fork_costs_the_same_whatever_the_size_of_its_source() -> None:
                 costs.append(asked)
                 assert sum(len(op.data) for op in disk.ops[written:]) < 1000
     assert costs[0] == costs[1]
-    assert (costs[0].count(Kind.SYNC), costs[0].count(Kind.SYNC_DIR)) == (1, 0)
+    assert (costs[0].count(OpKind.SYNC), costs[0].count(OpKind.SYNC_DIR)) == (1, 0)
 
 
 def test_a_copy_whose_base_is_missing_is_refused(store: Store) -> None:

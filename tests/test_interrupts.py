@@ -17,7 +17,7 @@ import pytest
 import rollout
 from rollout import Cipher, Durability, SessionLog, Store
 from rollout.errors import InUse, Locked, Poisoned, WriteError
-from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
+from rollout.testing.disk import Effect, Fault, OpKind, SimulatedDisk
 from tests.builders import assistant_item, user_item
 from tests.interrupting import LINES, SIGNALS, Points, at_points, check_lines, interrupt, within
 from tests.sessions import a_log, a_store, context
@@ -180,8 +180,8 @@ def check_file(session: Session, path: Path, *, is_it: bool) -> None:
         assert len(list(rollout.records(path, cipher=session.cipher))) == count
 
 
-@pytest.mark.parametrize("kind", [Kind.SYNC, Kind.WRITE, Kind.SYNC_DIR])
-def test_a_failure_of_the_disk_is_not_forgotten_where_an_interrupt_comes_behind_it(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [OpKind.SYNC, OpKind.WRITE, OpKind.SYNC_DIR])
+def test_a_failure_of_the_disk_is_not_forgotten_where_an_interrupt_comes_behind_it(kind: OpKind) -> None:
     failed = 0
 
     def run(points: Points, nth: int) -> int:

@@ -20,11 +20,11 @@ from rollout.files.durability import Durability
 from rollout.home.maintenance.repair import apply_repair, plan_repair
 from rollout.home.store import Store
 from rollout.testing.crashes import Explored, crash_states, explore, mutants
-from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
-from rollout.testing.live import Seen, see
-from rollout.testing.witness import HOME, START, Trial, assistant, message
+from rollout.testing.disk import Effect, Fault, OpKind, SimulatedDisk
 from tests import builders as b
 from tests.crashing import ALL_MUTANTS, Scenario, check_sync, each_sync, name_fault
+from tests.live_model import Seen, see
+from tests.witness import HOME, START, Trial, assistant, message
 
 CHECKS_ALL = "ROLLOUT_CRASH" in os.environ
 PART = 1 if CHECKS_ALL else 30
@@ -251,11 +251,11 @@ def faults_of(story: Story) -> list[Fault]:
 
 def why_harmless(story: Story, fault: Fault) -> str | None:
     """Why nothing can be lost without this sync; None where something is."""
-    if fault.kind is Kind.SYNC_DIR and fault.nth < MADE and fault.effect is Effect.DELAY:
+    if fault.kind is OpKind.SYNC_DIR and fault.nth < MADE and fault.effect is Effect.DELAY:
         return (
             "nothing is acknowledged before; where a process dies in between the order counts: see the writer's tests"
         )
-    if fault.kind is Kind.SYNC_DIR and fault.nth > MADE and (fault.nth - MADE) % 2 == 0:
+    if fault.kind is OpKind.SYNC_DIR and fault.nth > MADE and (fault.nth - MADE) % 2 == 0:
         return "the folder above the day came on the disk with the first log"
     return HARMLESS.get((story, name_fault(fault)))
 

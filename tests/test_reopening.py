@@ -16,7 +16,7 @@ from rollout import OpenTurn, SessionLog, Store
 from rollout.errors import Locked, NotFound, Poisoned, UsageError, WriteError
 from rollout.files.durability import Durability
 from rollout.session.recorder import ABORTED_TEXT
-from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
+from rollout.testing.disk import Effect, Fault, OpKind, SimulatedDisk
 from tests.builders import assistant_item, user_item
 from tests.sessions import a_log, a_store, context, interrupt, kinds, lines_of, take_turn, texts
 
@@ -201,7 +201,9 @@ def test_a_second_writer_fails_and_is_told_who_writes(store: Store) -> None:
         take_turn(log, "q")
         with pytest.raises(Locked, match=r"another writer holds it \(process \d+ on .* since 2026-03-20T10:00:02"):
             store.open(log.id)
-        program = "import sys, rollout\ntry:\n rollout.open_log(sys.argv[1])\nexcept rollout.errors.Locked as e:\n print(e)"
+        program = (
+            "import sys, rollout\ntry:\n rollout.open_log(sys.argv[1])\nexcept rollout.errors.Locked as e:\n print(e)"
+        )
         said = subprocess.run(
             [sys.executable, "-c", program, str(log.path)], cwd=ROOT, capture_output=True, text=True, check=True
         )
@@ -216,19 +218,21 @@ def on_disk(faults: list[Fault], durability: Durability = Durability.TURN) -> tu
 
 
 @pytest.mark.parametrize("effect", [Effect.FAIL, Effect.SHORT])
-@pytest.mark.parametrize("kind", [Kind.WRITE, Kind.SYNC])
-def test_after_a_failed_write_or_sync_all_is_refused_until_the_log_is_opened_again(kind: Kind, effect: Effect) -> None:
-    if kind is Kind.SYNC and effect is Effect.SHORT:
+@pytest.mark.parametrize("kind", [OpKind.WRITE, OpKind.SYNC])
+def test_after_a_failed_write_or_sync_all_is_refused_until_the_log_is_opened_again(
+    kind: OpKind, effect: Effect
+) -> None:
+    if kind is OpKind.SYNC and effect is Effect.SHORT:
         effect = Effect.FAIL
     written = 9 if effect is Effect.SHORT else 0
-    _, store = on_disk([Fault(6 if kind is Kind.WRITE else 2, effect, kind, errno.ENOSPC, written)])
+    _, store = on_disk([Fault(6 if kind is OpKind.WRITE else 2, effect, kind, errno.ENOSPC, written)])
     log = a_log(store)
     take_turn(log, "q1")
     good = log.durable_end
     with pytest.raises(WriteError) as failed:
         take_turn(log, "q2")
     assert failed.value.durable_end == good
-    if kind is Kind.WRITE:
+    if kind is OpKind.WRITE:
         assert failed.value.__notes__ == [
             "the turn could not be closed as interrupted: "
             + str(

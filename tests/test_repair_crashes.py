@@ -11,7 +11,7 @@ import pytest
 from rollout.errors import WriteError
 from rollout.home.maintenance.repair import apply_repair, plan_repair
 from rollout.testing.crashes import Tree
-from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
+from rollout.testing.disk import Effect, Fault, OpKind, SimulatedDisk
 from tests.builders import THREAD, log
 from tests.crashing import ALL_MUTANTS, Scenario, each_effect, each_sync, name_fault
 
@@ -96,8 +96,8 @@ def test_after_a_fault_at_any_operation_nothing_is_lost_and_the_next_repair_goes
 def test_a_failure_behind_the_rename_says_that_the_file_is_the_new_one() -> None:
     whole = SimulatedDisk(START)
     repair(whole, lambda _: None)
-    last = [kind for kind in whole.attempts if kind is Kind.SYNC_DIR]
-    disk = SimulatedDisk(START, faults=[Fault(len(last) - 1, Effect.FAIL, Kind.SYNC_DIR)])
+    last = [kind for kind in whole.attempts if kind is OpKind.SYNC_DIR]
+    disk = SimulatedDisk(START, faults=[Fault(len(last) - 1, Effect.FAIL, OpKind.SYNC_DIR)])
     with pytest.raises(WriteError, match="is the new file, but its directory could not be put on the disk"):
         repair(disk, lambda _: None)
     assert disk.tree()[PATH] == MENDED

@@ -9,11 +9,11 @@ from hypothesis import settings
 
 from rollout.testing.crashes import Tree
 from rollout.testing.disk import SimulatedDisk
-from rollout.testing.live import Seen
-from rollout.testing.machine import SessionMachine
-from rollout.testing.witness import START, Witness
 from tests import reference
+from tests.live_model import Seen
 from tests.paginated import PaginatedTrial
+from tests.session_machine import SessionMachine
+from tests.witness import START, Witness
 
 
 def visible(data: bytes) -> bytes:

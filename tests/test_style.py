@@ -13,12 +13,8 @@ from typing import TypeAlias
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("rollout", "cli", "tests", "bench", "examples", "docs")
-MODULE_LINES = 400
-LONGER_MODULES = {
-    "tests/reference.py": 750,  # the rules in one piece, to be read beside their text
-    "rollout/home/index/index.py": 410,  # all that is done under the lock of an index
-    "rollout/home/store.py": 430,  # every method of a home, a few lines each
-}
+MODULE_LINES = 600
+LONGER_MODULES = {"tests/reference.py"}  # the rules in one piece, to be read beside their text
 
 FILES = {str(path.relative_to(ROOT)): path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))}
 
@@ -52,9 +48,14 @@ def functions(name: str) -> Iterator[Function]:
             yield node
 
 
-def test_a_module_is_short_enough_to_be_read_in_one_go() -> None:
-    lines = {name: len(source(name).splitlines()) for name in FILES}
-    assert not {name: n for name, n in lines.items() if n > LONGER_MODULES.get(name, MODULE_LINES)}
+def test_no_module_is_so_long_that_nobody_reads_it_in_one_go() -> None:
+    """About 400 lines are a sign to look whether a module says two things; this is no limit to stay under.
+
+    Splitting what belongs together costs a reader more than length does, and so does squeezing its lines. So this asks
+    for no more than that a module has not grown without end, and nothing at all of functions and classes.
+    """
+    lines = {name: len(source(name).splitlines()) for name in FILES if name not in LONGER_MODULES}
+    assert not {name: n for name, n in lines.items() if n > MODULE_LINES}
 
 
 def test_a_module_opens_with_its_contract_in_a_sentence() -> None:

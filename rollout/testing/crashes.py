@@ -22,7 +22,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rollout.testing.disk import NAMING, Effect, Fault, Image, Kind, Op, SimulatedDisk, change_names
+from rollout.testing.disk import NAMING, Effect, Fault, Image, Op, OpKind, SimulatedDisk, change_names
 
 Tree = Mapping[str, bytes | None]
 Workload = Callable[[SimulatedDisk, Callable[[Any], None]], None]
@@ -92,7 +92,7 @@ def mutants(workload: Workload, *, start: Tree | None = None) -> list[Fault]:
     """
     disk = SimulatedDisk(start)
     workload(disk, lambda _: None)
-    syncs = (Kind.SYNC, Kind.SYNC_DIR)
+    syncs = (OpKind.SYNC, OpKind.SYNC_DIR)
     found = []
     for kind in syncs:
         places = [at for at, attempt in enumerate(disk.attempts) if attempt is kind]
@@ -139,12 +139,12 @@ class _FileHistory:
         self.unsafe: list[tuple[int, int]] = []  # ranges whose sync failed
 
     def take(self, op: Op) -> None:
-        if op.kind is Kind.SYNC:
+        if op.kind is OpKind.SYNC:
             self.synced = self.content
             self.unsynced.clear()
-        elif op.kind is Kind.SYNC_FAILED:
+        elif op.kind is OpKind.SYNC_FAILED:
             self.unsafe.append((self._safe_bytes(), len(self.content)))
-        elif op.kind is Kind.TRUNCATE:
+        elif op.kind is OpKind.TRUNCATE:
             self.content = self.content[: op.size]
             self.unsafe = [(start, min(end, op.size)) for start, end in self.unsafe if start < op.size]
             self.unsynced.append(op)
@@ -153,7 +153,7 @@ class _FileHistory:
             self.unsynced.append(op)
 
     def _safe_bytes(self) -> int:
-        return min([len(self.synced), *(op.size for op in self.unsynced if op.kind is Kind.TRUNCATE)])
+        return min([len(self.synced), *(op.size for op in self.unsynced if op.kind is OpKind.TRUNCATE)])
 
     def contents(self, sector_bytes: int) -> list[bytes]:
         """All that a crash may leave: first what was there at the last sync, last what is there now."""
@@ -168,7 +168,7 @@ class _FileHistory:
         """One that a crash may leave; 0 chooses what is there now."""
         content, done = self.synced, len(self.unsynced) - choose(len(self.unsynced) + 1)
         for op in self.unsynced[:done]:
-            content = content[: op.size] if op.kind is Kind.TRUNCATE else content + op.data
+            content = content[: op.size] if op.kind is OpKind.TRUNCATE else content + op.data
         if done < len(self.unsynced) and (data := self.unsynced[done].data):
             cut = content + data[: choose(len(data) + 1)]
             content = (cut, cut.ljust(len(content) + len(data), b"\0"), cut.ljust(len(self.content), b"\0"))[choose(3)]
@@ -180,7 +180,7 @@ class _FileHistory:
     def _cuts(self) -> Iterator[bytes]:
         content = self.synced
         for op in self.unsynced:
-            if op.kind is Kind.TRUNCATE:
+            if op.kind is OpKind.TRUNCATE:
                 content = content[: op.size]
                 yield content
                 continue
@@ -210,12 +210,12 @@ class _History:
         self._renamed: list[Op] = []  # changes of names that may be lost
 
     def take(self, op: Op) -> None:
-        if op.kind is Kind.SYNC_DIR:
+        if op.kind is OpKind.SYNC_DIR:
             self._sync_names(op.node)
         elif op.kind in NAMING:
-            if op.kind is Kind.CREATE:
+            if op.kind is OpKind.CREATE:
                 self._files[op.target] = _FileHistory()
-            elif op.kind is Kind.MKDIR:
+            elif op.kind is OpKind.MKDIR:
                 self._dirs[op.target] = {}
             self._renamed.append(op)
         else:
@@ -223,7 +223,7 @@ class _History:
 
     def _sync_names(self, node: int) -> None:
         safe = [op for op in self._renamed if op.node == node]
-        moved = {(op.old_node, op.old_name) for op in safe if op.kind is Kind.RENAME}
+        moved = {(op.old_node, op.old_name) for op in safe if op.kind is OpKind.RENAME}
         self._renamed = [op for op in self._renamed if op.node != node and (op.node, op.name) not in moved]
         for op in safe:
             change_names(self._dirs, op)

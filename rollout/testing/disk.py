@@ -1,11 +1,12 @@
 """A disk in memory behind the file-system port: it remembers what was done to it, and fails on request.
 
-`rollout.testing.crashes` tells what of that a crash may keep. Everything is deterministic.
+`rollout.testing.crashes` enumerates what a crash may keep of that. Everything is deterministic.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import enum
 import errno
 import os
 import posixpath
@@ -16,26 +17,124 @@ from collections.abc import Mapping, Sequence
 from rollout.errors import Locked, NotARollout, NotFound
 from rollout.files.lock_note import Holder, locked
 from rollout.files.port import AnyPath, Listed, ShortWrite, Status
-from rollout.testing.ops import NAMING, ROOT, Effect, Fault, Image, Kind, Op, change_names
 
-__all__ = ["NAMING", "Effect", "Fault", "Image", "Kind", "Op", "SimulatedDisk", "SimulatedFile", "change_names"]
+_ROOT = 0
+
+
+class OpKind(enum.Enum):
+    """What can be done to a disk."""
+
+    WRITE = "write"
+    TRUNCATE = "truncate"
+    SYNC = "sync"
+    SYNC_FAILED = "sync failed"
+    SYNC_DIR = "sync dir"
+    CREATE = "create"
+    MKDIR = "mkdir"
+    LINK = "link"
+    UNLINK = "unlink"
+    RENAME = "rename"
+
+
+NAMING = frozenset({OpKind.CREATE, OpKind.MKDIR, OpKind.LINK, OpKind.UNLINK, OpKind.RENAME})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Op:
+    """One operation.
+
+    `node` is the file (write, truncate, sync) or the directory in which `name` comes to stand for `target`, or ceases
+    to; a rename takes the name from `old_name` in `old_node`.
+    """
+
+    kind: OpKind
+    node: int
+    name: str = ""
+    target: int = -1
+    data: bytes = b""
+    size: int = 0
+    old_node: int = -1
+    old_name: str = ""
+
+
+class Effect(enum.Enum):
+    """What goes wrong with an operation."""
+
+    FAIL = "fail"
+    """It raises `error`, and nothing happens (a failed sync makes what was not synced unsafe for ever)."""
+    SHORT = "short"
+    """A write takes `written` bytes only."""
+    DROP = "drop"
+    """It says that all went well and does nothing."""
+    DELAY = "delay"
+    """It says that all went well and is done after the next operation."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fault:
+    """Something goes wrong with the `nth` operation (from 0) of `kind`, or of any kind (None)."""
+
+    nth: int
+    effect: Effect
+    kind: OpKind | None = None
+    error: int = errno.EIO
+    written: int = 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Image:
+    """Nodes: files with their bytes, directories with the nodes that their names stand for."""
+
+    files: dict[int, bytes]
+    dirs: dict[int, dict[str, int]]
+
+    def tree(self) -> dict[str, bytes | None]:
+        """Paths to bytes, or None for a directory."""
+        found: dict[str, bytes | None] = {}
+        below = [("", _ROOT)]
+        while below:
+            path, node = below.pop()
+            for name, child in self.dirs[node].items():
+                found[f"{path}/{name}"] = self.files.get(child)
+                if child in self.dirs:
+                    below.append((f"{path}/{name}", child))
+        return found
+
+
+def change_names(dirs: dict[int, dict[str, int]], op: Op) -> None:
+    """Does to the directories what `op` does to names."""
+    if op.kind is OpKind.UNLINK:
+        if dirs[op.node].get(op.name) == op.target:
+            del dirs[op.node][op.name]
+        return
+    if op.kind is OpKind.RENAME and dirs[op.old_node].get(op.old_name) == op.target:
+        del dirs[op.old_node][op.old_name]
+    dirs[op.node][op.name] = op.target
 
 
 class SimulatedDisk:
-    """A `FileSystem` in memory; paths are absolute, with slashes.
+    """A `FileSystem` in memory, to be given to `Store(home, fs=disk)`. Paths are absolute, with slashes.
 
-    It begins with `tree`, all of it on the disk: paths to bytes, or to None for a directory.
-    `ops` is what was done since, `attempts` the kinds of all that was asked for, whatever became of it.
+    Every operation is recorded, so that `rollout.testing.crashes` can tell what a crash after any of them leaves. The
+    methods of the port raise what `rollout.files.port.FileSystem` says, and OSError where a fault says so.
+
+    Args:
+        tree: What lies on the disk, synced, when the record begins: paths to bytes, or to None for a directory.
+        faults: What goes wrong; of several that fit an operation, the first.
+
+    Attributes:
+        ops: What was done since, oldest first.
+        attempts: The kinds of all that was asked for, whatever became of it; `Fault.nth` counts these.
     """
 
     def __init__(self, tree: Mapping[str, bytes | None] | None = None, *, faults: Sequence[Fault] = ()) -> None:
         self.ops: list[Op] = []
-        self.attempts: list[Kind] = []
+        self.attempts: list[OpKind] = []
         self._faults = tuple(faults)
         self._delayed: list[Op] = []
         self._files: dict[int, bytes] = {}
-        self._dirs: dict[int, dict[str, int]] = {ROOT: {}}
-        self._next = ROOT + 1
+        self._dirs: dict[int, dict[str, int]] = {_ROOT: {}}
+        self._next = _ROOT + 1
         self.changed: dict[int, int] = {}
         self._locks: dict[int, Holder] = {}
         self.process = 0
@@ -56,17 +155,15 @@ class SimulatedDisk:
     # the port
 
     def open_read(self, path: AnyPath) -> SimulatedFile:
-        """As the port says."""
         try:
             return self._open(path)
         except OSError as error:
             raise NotFound("there is no such file", path=path) from error
 
     def open_append(self, path: AnyPath, *, create: bool = False, mode: int = 0o600) -> SimulatedFile:
-        """As the port says; `mode` is of no consequence here."""
         with self._mutex:
             if create:
-                self._add(Kind.CREATE, path)
+                self._add(OpKind.CREATE, path)
             return self._open(path)
 
     def _open(self, path: AnyPath) -> SimulatedFile:
@@ -76,53 +173,44 @@ class SimulatedDisk:
         return SimulatedFile(self, node, os.fspath(path))
 
     def write_new(self, path: AnyPath, data: bytes) -> None:
-        """As the port says."""
         file = self.open_append(path, create=True)
         file.append(data)
         file.sync()
 
     def mkdir(self, path: AnyPath) -> None:
-        """As the port says."""
         with self._mutex:
-            self._add(Kind.MKDIR, path)
+            self._add(OpKind.MKDIR, path)
 
     def sync_dir(self, path: AnyPath) -> None:
-        """As the port says."""
         with self._mutex:
-            self.do(Op(Kind.SYNC_DIR, self._find_dir(path)))
+            self.do(Op(OpKind.SYNC_DIR, self._find_dir(path)))
 
     def rename(self, source: AnyPath, target: AnyPath) -> None:
-        """As the port says."""
         with self._mutex:
             old_node, old_name = self._place(source)
             node, name = self._place(target)
-            self.do(Op(Kind.RENAME, node, name, self._find(source), old_node=old_node, old_name=old_name))
+            self.do(Op(OpKind.RENAME, node, name, self._find(source), old_node=old_node, old_name=old_name))
 
     def link(self, source: AnyPath, target: AnyPath) -> None:
-        """As the port says."""
         with self._mutex:
             found = self._find(source)
             self._refuse_existing(target)
             node, name = self._place(target)
-            self.do(Op(Kind.LINK, node, name, found))
+            self.do(Op(OpKind.LINK, node, name, found))
 
     def unlink(self, path: AnyPath) -> None:
-        """As the port says."""
         with self._mutex:
             node, name = self._place(path)
-            self.do(Op(Kind.UNLINK, node, name, self._find(path)))
+            self.do(Op(OpKind.UNLINK, node, name, self._find(path)))
 
     def names(self, path: AnyPath) -> list[str]:
-        """As the port says."""
         return sorted(self._dirs[self._find_dir(path)])
 
     def listed(self, path: AnyPath) -> list[Listed]:
-        """As the port says."""
         names = self._dirs[self._find_dir(path)]
         return sorted(Listed(name, "directory" if node in self._dirs else "file") for name, node in names.items())
 
     def status(self, path: AnyPath) -> Status:
-        """As the port says."""
         node = self._find(path)
         mode = stat.S_IFDIR | 0o700 if node in self._dirs else stat.S_IFREG | 0o600
         return Status(len(self._files.get(node, b"")), self.changed.get(node, 0), (id(self), node), mode)
@@ -142,39 +230,39 @@ class SimulatedDisk:
             elif fault.effect is Effect.DELAY:
                 self._delayed.append(op)
             elif fault.effect is Effect.FAIL:
-                if op.kind is Kind.SYNC:
-                    self._record(dataclasses.replace(op, kind=Kind.SYNC_FAILED))
+                if op.kind is OpKind.SYNC:
+                    self._record(dataclasses.replace(op, kind=OpKind.SYNC_FAILED))
                 raise OSError(fault.error, os.strerror(fault.error))
             for late in delayed:
                 self._record(late)
             return len(op.data)
 
-    def _fault(self, kind: Kind) -> Fault | None:
+    def _fault(self, kind: OpKind) -> Fault | None:
         of_kind, of_all = self.attempts.count(kind), len(self.attempts)
         self.attempts.append(kind)
         for fault in self._faults:
             if fault.nth == of_all if fault.kind is None else (fault.kind is kind and fault.nth == of_kind):
-                if fault.effect is Effect.SHORT and kind is not Kind.WRITE:
+                if fault.effect is Effect.SHORT and kind is not OpKind.WRITE:
                     continue
                 return fault
         return None
 
     def _record(self, op: Op) -> None:
         self.ops.append(op)
-        if op.kind not in {Kind.SYNC, Kind.SYNC_FAILED, Kind.SYNC_DIR}:
-            self.changed[op.target if op.kind is Kind.CREATE else op.node] = len(self.ops)
-        if op.kind is Kind.WRITE:
+        if op.kind not in {OpKind.SYNC, OpKind.SYNC_FAILED, OpKind.SYNC_DIR}:
+            self.changed[op.target if op.kind is OpKind.CREATE else op.node] = len(self.ops)
+        if op.kind is OpKind.WRITE:
             self._files[op.node] += op.data
-        elif op.kind is Kind.TRUNCATE:
+        elif op.kind is OpKind.TRUNCATE:
             self._files[op.node] = self._files[op.node][: op.size]
         elif op.kind in NAMING:
-            if op.kind is Kind.CREATE:
+            if op.kind is OpKind.CREATE:
                 self._files[op.target] = b""
-            elif op.kind is Kind.MKDIR:
+            elif op.kind is OpKind.MKDIR:
                 self._dirs[op.target] = {}
             change_names(self._dirs, op)
 
-    def _add(self, kind: Kind, path: AnyPath) -> None:
+    def _add(self, kind: OpKind, path: AnyPath) -> None:
         self._refuse_existing(path)
         node, name = self._place(path)
         self._next += 1
@@ -183,7 +271,7 @@ class SimulatedDisk:
     # paths
 
     def _plant(self, path: str, data: bytes | None) -> None:
-        node = ROOT
+        node = _ROOT
         *directories, last = [part for part in path.split("/") if part]
         for name in directories:
             node = self._plant_one(node, name, None)
@@ -200,7 +288,7 @@ class SimulatedDisk:
         return self._dirs[node][name]
 
     def _find(self, path: AnyPath) -> int:
-        node = ROOT
+        node = _ROOT
         for name in posixpath.normpath(os.fspath(path)).split("/"):
             if not name:
                 continue
@@ -264,7 +352,7 @@ class SimulatedDisk:
 
 
 class SimulatedFile:
-    """An `AppendFile` of a simulated disk."""
+    """An open file of a simulated disk: the `AppendFile` of the port, but for `hold`, which does not wait."""
 
     def __init__(self, disk: SimulatedDisk, node: int, path: str) -> None:
         self._disk, self._node, self._path = disk, node, path
@@ -273,46 +361,38 @@ class SimulatedFile:
 
     @property
     def identity(self) -> tuple[int, int]:
-        """As the port says."""
         return (id(self._disk), self._node)
 
     def size(self) -> int:
-        """As the port says."""
         return len(self._disk.content(self._node))
 
     def set_mtime(self, ns: int) -> None:
-        """As the port says; no operation of its own, as nothing depends on it."""
+        # no operation of its own: nothing depends on it
         self._disk.changed[self._node] = ns
 
     def data_start(self) -> int:
-        """As the port says: no file here is sparse."""
-        return 0
+        return 0  # no file here is sparse
 
     def read_at(self, offset: int, n: int) -> bytes:
-        """As the port says."""
         self._disk.check_alive(self._process)
         return self._disk.content(self._node)[offset : offset + n]
 
     def append(self, data: bytes) -> int:
-        """As the port says."""
         self._disk.check_alive(self._process)
-        written = self._disk.do(Op(Kind.WRITE, self._node, data=bytes(data)))
+        written = self._disk.do(Op(OpKind.WRITE, self._node, data=bytes(data)))
         if written != len(data):
             raise ShortWrite(written, len(data))
         return self.size()
 
     def sync(self) -> None:
-        """As the port says."""
         self._disk.check_alive(self._process)
-        self._disk.do(Op(Kind.SYNC, self._node))
+        self._disk.do(Op(OpKind.SYNC, self._node))
 
     def truncate(self, size: int) -> None:
-        """As the port says."""
         self._disk.check_alive(self._process)
-        self._disk.do(Op(Kind.TRUNCATE, self._node, size=size))
+        self._disk.do(Op(OpKind.TRUNCATE, self._node, size=size))
 
     def lock(self, holder: Holder, at: AnyPath | None = None) -> None:
-        """As the port says."""
         self._disk.check_alive(self._process)
         self._path = self._path if at is None else os.fspath(at)
         if at is not None:
@@ -321,21 +401,17 @@ class SimulatedFile:
         self._holds_lock = True
 
     def hold(self, timeout_s: float) -> None:
-        """As the port says, but for the waiting."""
         self.lock(Holder(0, "", ""))
 
     def release(self) -> None:
-        """As the port says."""
         if self._holds_lock:
             self._disk.unlock(self._node)
         self._holds_lock = False
 
     def whereabouts(self) -> str | None:
-        """As the port says."""
         return self._disk.path_of(self._node)
 
     def close(self) -> None:
-        """As the port says."""
         if self._holds_lock and self._process == self._disk.process:
             self._disk.unlock(self._node)
         self._holds_lock = False

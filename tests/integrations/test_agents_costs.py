@@ -19,7 +19,7 @@ from rollout import Store, ids
 from rollout.adapters.agents import RolloutSession
 from rollout.adapters.agents.branches import Branches
 from rollout.adapters.agents.ledger import escape
-from rollout.testing.disk import Kind, SimulatedDisk
+from rollout.testing.disk import OpKind, SimulatedDisk
 from tests.crashing import Scenario, each, each_sync
 from tests.integrations.agent_sessions import files_of, run, says
 from tests.integrations.branching import ran
@@ -301,4 +301,4 @@ def test_none_of_its_few_syncs_can_be_left_out(scenario: Scenario, fault: Any) -
 def test_it_syncs_two_directories() -> None:
     disk = SimulatedDisk(home_with_one())
     begun("second", disk).add(["b"])
-    assert disk.attempts.count(Kind.SYNC_DIR) == 2
+    assert disk.attempts.count(OpKind.SYNC_DIR) == 2

@@ -15,7 +15,7 @@ from rollout.files.durability import Durability
 from rollout.files.recovery import mark_batch
 from rollout.files.writer import Writer
 from rollout.testing.crashes import Check, Tree, Workload, crash_states, explore
-from rollout.testing.disk import Effect, Fault, Kind, Op, SimulatedDisk
+from rollout.testing.disk import Effect, Fault, Op, OpKind, SimulatedDisk
 from tests.crashing import Scenario, each, each_sync, once
 from tests.storage import ME, holds_record, line, read
 
@@ -266,7 +266,7 @@ def test_no_crash_while_a_cut_file_is_mended_loses_what_was_read(part: int) -> N
 
 
 def test_what_a_failed_sync_may_have_lost_does_not_harm_what_comes_after_reopening() -> None:
-    fault = Fault(1, Effect.FAIL, Kind.SYNC)
+    fault = Fault(1, Effect.FAIL, OpKind.SYNC)
     found = explore(go_on_after_a_failed_sync, check, start=START, faults=[fault])
     assert found.states > 80
 
@@ -328,14 +328,14 @@ def test_who_dies_while_it_creates_leaves_no_file_with_a_part_of_a_line_and_is_i
 def test_a_new_file_costs_two_syncs_of_directories_where_its_folder_is_there() -> None:
     disk = SimulatedDisk(START)
     create(disk).close()
-    assert disk.attempts.count(Kind.SYNC_DIR) == MADE + 1
+    assert disk.attempts.count(OpKind.SYNC_DIR) == MADE + 1
     disk = SimulatedDisk(disk.tree())
     create_other(disk)
-    assert (disk.attempts.count(Kind.SYNC), disk.attempts.count(Kind.SYNC_DIR)) == (1, 2)
+    assert (disk.attempts.count(OpKind.SYNC), disk.attempts.count(OpKind.SYNC_DIR)) == (1, 2)
     disk = SimulatedDisk({path: data for path, data in disk.tree().items() if not path.startswith(DAY)})
     disk.mkdir(f"{DAY[:-2]}19")
     create(disk)  # the first one of a day
-    assert disk.attempts.count(Kind.SYNC_DIR) == 2
+    assert disk.attempts.count(OpKind.SYNC_DIR) == 2
 
 
 @each_sync(RENAME, *WRITERS, RECOVERY)

@@ -13,7 +13,7 @@ from rollout.errors import NotARollout, UsageError, WriteError
 from rollout.files.disk import RealFileSystem
 from rollout.files.thread_names import FILE, Names, check_name, read_names
 from rollout.limits import NAME_CHARACTERS
-from rollout.testing.disk import Effect, Fault, Kind, SimulatedDisk
+from rollout.testing.disk import Effect, Fault, OpKind, SimulatedDisk
 
 ONE = "019d0000-0000-7000-8000-000000000001"
 TWO = "019d0000-0000-7000-8000-000000000002"
@@ -182,7 +182,7 @@ def test_after_a_fault_the_next_name_goes_through_and_no_other_is_lost(effect: E
     whole = SimulatedDisk(start)
     Names(Path("/"), whole).write(TWO, "t w o", WHEN, is_there=lambda _: True)
     for nth, kind in enumerate(whole.attempts):
-        if effect is Effect.SHORT and kind is not Kind.WRITE:
+        if effect is Effect.SHORT and kind is not OpKind.WRITE:
             continue
         disk = SimulatedDisk(start, faults=[Fault(nth, effect, written=9)])
         with pytest.raises(WriteError):

@@ -19,7 +19,7 @@ from rollout.files.disk import REAL, FileSystem
 from rollout.files.durability import Durability
 from rollout.files.recovery import mark_batch
 from rollout.files.writer import Writer
-from rollout.testing.disk import Effect, Fault, Kind, Op, SimulatedDisk
+from rollout.testing.disk import Effect, Fault, Op, OpKind, SimulatedDisk
 from tests.storage import ME, holds_record, line, read
 
 PATH = "/home/d/a.jsonl"
@@ -39,7 +39,7 @@ def append_and_commit(log: Writer) -> None:
 
 
 def syncs(disk: SimulatedDisk) -> int:
-    return disk.attempts.count(Kind.SYNC)
+    return disk.attempts.count(OpKind.SYNC)
 
 
 class GatedDisk(SimulatedDisk):
@@ -53,7 +53,7 @@ class GatedDisk(SimulatedDisk):
 
     def do(self, op: Op) -> int:
         done = super().do(op)
-        if op.kind is Kind.SYNC and self.gated:
+        if op.kind is OpKind.SYNC and self.gated:
             self.begun.release()
             assert self.let_through.acquire(timeout=30)
         return done
@@ -86,9 +86,9 @@ def find_frame(task: threading.Thread) -> str:
 def test_lines_are_appended_in_one_write_and_the_end_is_told() -> None:
     disk = SimulatedDisk()
     log = create(disk)
-    before = disk.attempts.count(Kind.WRITE)
+    before = disk.attempts.count(OpKind.WRITE)
     assert log.append([line(1), line(2)]) == log.end == len(line(0) + line(1) + line(2))
-    assert disk.attempts.count(Kind.WRITE) == before + 1
+    assert disk.attempts.count(OpKind.WRITE) == before + 1
     assert log.append([]) == log.end
     assert disk.tree()[PATH] == line(0) + line(1) + line(2)
 
@@ -219,7 +219,7 @@ def test_a_sync_that_fails_fails_all_that_wait_for_it() -> None:
     disk = GatedDisk()
     log = create(disk)
     disk.gated = True
-    disk._faults = (Fault(syncs(disk) + 1, Effect.FAIL, Kind.SYNC),)
+    disk._faults = (Fault(syncs(disk) + 1, Effect.FAIL, OpKind.SYNC),)
     errors: list[type[BaseException]] = []
 
     def write(n: int) -> None:
@@ -256,8 +256,8 @@ def test_threads_that_append_and_commit_leave_every_line_once(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO, errno.EINTR])
-@pytest.mark.parametrize("kind", [Kind.WRITE, Kind.SYNC])
-def test_after_an_error_the_writer_is_poisoned_and_no_operation_is_tried_again(kind: Kind, error: int) -> None:
+@pytest.mark.parametrize("kind", [OpKind.WRITE, OpKind.SYNC])
+def test_after_an_error_the_writer_is_poisoned_and_no_operation_is_tried_again(kind: OpKind, error: int) -> None:
     disk = SimulatedDisk(faults=[Fault(1, Effect.FAIL, kind, error)])
     log = create(disk)
     safe = log.end
@@ -283,7 +283,7 @@ def test_after_an_error_the_writer_is_poisoned_and_no_operation_is_tried_again(k
 
 
 def test_a_short_write_poisons_and_is_cut_by_the_next_opening() -> None:
-    disk = SimulatedDisk(faults=[Fault(1, Effect.SHORT, Kind.WRITE, written=5)])
+    disk = SimulatedDisk(faults=[Fault(1, Effect.SHORT, OpKind.WRITE, written=5)])
     log = create(disk)
     with pytest.raises(WriteError, match="only 5 of"):
         log.append([line(1)])
@@ -337,8 +337,8 @@ def test_a_write_that_was_cut_short_and_interrupted_is_taken_back() -> None:
     assert disk.tree()[PATH] == line(0) + line(2)
 
 
-@pytest.mark.parametrize("kind", [Kind.WRITE, Kind.SYNC, Kind.SYNC_DIR])
-def test_a_new_file_that_cannot_be_made_durable_is_not_left_behind(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [OpKind.WRITE, OpKind.SYNC, OpKind.SYNC_DIR])
+def test_a_new_file_that_cannot_be_made_durable_is_not_left_behind(kind: OpKind) -> None:
     disk = SimulatedDisk(faults=[Fault(0, Effect.FAIL, kind)])
     with pytest.raises(WriteError, match=r"could not be (written|put on the disk).*nothing of it is left"):
         create(disk)

@@ -21,7 +21,7 @@ from rollout.session.recorder import ABORTED_TEXT
 from rollout.session.turn import OpenTurn
 from rollout.testing.crashes import Tree
 from rollout.testing.disk import SimulatedDisk
-from rollout.testing.live import Item, Live, Seen, see
+from tests.live_model import Item, Live, Seen, see
 
 HOME = "/simulated"
 START: Tree = {HOME: None}

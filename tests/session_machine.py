@@ -20,7 +20,7 @@ from rollout.errors import Conflict, Locked, RecordError, RolloutError, UsageErr
 from rollout.files.durability import Durability
 from rollout.testing.crashes import crash_state
 from rollout.testing.disk import SimulatedDisk
-from rollout.testing.witness import START, Trial, Witness, assistant, message
+from tests.witness import START, Trial, Witness, assistant, message
 
 MOST_LOGS = 6
 CRASH_WITHIN_OPS = 16
