@@ -1,8 +1,9 @@
-"""The README keeps its word: its Python runs, its commands print what it shows.
+"""The README and the pages of docs/ keep their word: their Python runs, their commands print what they show.
 
-A ```python block runs from the root of the project, after the blocks above it; a line `expression  # value` says what
-the expression prints. In a ```console block each `$ rollout ...` runs and every line under it stands in its output, in
-this order; a line of `...` alone stands for lines left out. The home that they see holds the sessions of HOME_CASES.
+A ```python block runs from the root of the project, after the blocks above it on its page; a line `expression  # value`
+says what the expression prints. In a ```console block each `$ rollout ...` runs and every line under it stands in its
+output, in this order; a line of `...` alone stands for lines left out. The home that they see holds the sessions of
+HOME_CASES.
 """
 
 from __future__ import annotations
@@ -22,24 +23,25 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+FILES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in FILES}
 HOME_CASES = ("p169_fork_of_fork", "p169_rollback_over_compact")
 SHOWN = re.compile(r"(?P<expression>[^#\n]+?)  # (?P<value>.+)")
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", PAGES[page], re.MULTILINE | re.DOTALL)
 
 
-def sessions() -> list[tuple[str, list[str]]]:
-    """(command, the lines shown under it) for every command of every console block."""
-    found: list[tuple[str, list[str]]] = []
-    for block in blocks("console"):
-        for line in block.splitlines():
+def commands() -> list[tuple[str, str, list[str]]]:
+    """(page, command, the lines shown under it) for every command of every console block."""
+    found: list[tuple[str, str, list[str]]] = []
+    for page in PAGES:
+        for line in "\n".join(blocks(page, "console")).splitlines():
             if line.startswith("$ "):
-                found.append((line[2:], []))
+                found.append((page, line[2:], []))
             elif line.strip() not in {"", "..."}:
-                found[-1][1].append(line.rstrip())
+                found[-1][2].append(line.rstrip())
     return found
 
 
@@ -69,12 +71,13 @@ def run(command: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_the_python_of_the_readme_runs_and_gives_the_values_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")])
+def test_the_python_of_a_page_runs_and_gives_the_values_it_shows(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     names: dict[str, object] = {}
     shown = 0
-    for block in blocks("python"):
-        exec(compile(block, "README.md", "exec"), names)
+    for block in blocks(page, "python"):
+        exec(compile(block, page, "exec"), names)
         for found in SHOWN.finditer(block):
             value = eval(found["expression"], names)
             assert found["value"] in {str(value), repr(value)}, found["expression"]
@@ -82,8 +85,10 @@ def test_the_python_of_the_readme_runs_and_gives_the_values_it_shows(monkeypatch
     assert shown
 
 
-@pytest.mark.parametrize(("command", "shown"), sessions(), ids=lambda value: value if isinstance(value, str) else "")
-def test_a_command_of_the_readme_prints_the_lines_shown_under_it(command: str, shown: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("page", "command", "shown"), commands(), ids=lambda value: value if type(value) is str else ""
+)
+def test_a_command_of_a_page_prints_the_lines_shown_under_it(page: str, command: str, shown: list[str]) -> None:
     done = run(command)
     assert done.returncode == 0, done.stderr
     printed = iter([words(line) for line in done.stdout.splitlines()])
@@ -91,16 +96,23 @@ def test_a_command_of_the_readme_prints_the_lines_shown_under_it(command: str, s
         assert words(line) in printed, f"{line}\nis not, or not there, in\n{done.stdout}"
 
 
-def test_every_file_that_the_readme_names_is_there() -> None:
-    assert sessions()
-    for path in re.findall(r"\b(?:fixtures|tests|bench|examples|rollout|cli)/[\w./-]*\w", README):
-        assert (ROOT / path).exists(), path
+@pytest.mark.parametrize("page", PAGES)
+def test_every_file_that_a_page_names_is_there(page: str) -> None:
+    for path in re.findall(r"\b(?:fixtures|tests|bench|examples|rollout|cli)/[\w./-]*\w", PAGES[page]):
+        assert (ROOT / path).exists() or (ROOT / f"{path}.py").exists(), path
 
 
-def test_the_readme_says_every_command_that_there_is() -> None:
+def test_every_module_that_the_design_names_is_there() -> None:
+    rooms = [path.name for path in (ROOT / "rollout").iterdir() if path.is_dir()]
+    named = re.findall(rf"`((?:{'|'.join(rooms)})/\w[\w/]*)`", PAGES["design.md"])
+    assert len(named) > 10
+    assert not [name for name in named if not (ROOT / f"rollout/{name}.py").exists()]
+
+
+def test_the_page_of_the_command_line_says_every_command_that_there_is() -> None:
     listed = set(re.findall(r"^[│\s]+([a-z]+)  ", run("rollout --help").stdout, re.MULTILINE))
     assert listed
-    assert not [command for command in sorted(listed) if f"rollout {command}" not in README]
+    assert not [command for command in sorted(listed) if f"rollout {command}" not in PAGES["command_line.md"]]
 
 
 def test_the_version_is_the_same_wherever_it_is_said() -> None:

@@ -25,7 +25,8 @@ def test_a_picture_is_well_formed_and_refers_to_nothing(name: str) -> None:
     assert not re.search(r"(?i)//|href|url\(|@import|data:|on\w+=", text.replace(NAMESPACE, ""))
 
 
-def test_every_picture_stands_in_the_readme() -> None:
-    readme = ROOT.joinpath("README.md").read_text(encoding="utf-8")
-    assert set(re.findall(r"\(docs/(\w+)\.svg\)", readme)) == set(PICTURES)
+def test_every_picture_stands_on_a_page() -> None:
+    pages = [ROOT.joinpath("README.md"), *FOLDER.glob("*.md")]
+    shown = {name for page in pages for name in re.findall(r"\]\((?:docs/)?(\w+)\.svg\)", page.read_text("utf-8"))}
+    assert shown == set(PICTURES)
     assert {path.stem for path in FOLDER.glob("*.svg")} == set(PICTURES)
