@@ -78,7 +78,7 @@ def says(disk: SimulatedDisk, path: Path) -> str:
     return "".join(kind for kind in (json.loads(line)["type"] for line in lines) if kind != "session_meta")
 
 
-def seen(disk: SimulatedDisk, thread: str) -> dict[str, homes.Entry]:
+def seen(disk: SimulatedDisk, thread: str) -> dict[str, homes.RolloutFile]:
     """The files of a thread that readers find, by name."""
     entries = homes.find_thread(HOME, thread, fs=disk)
     found = {entry.path.name: entry for entry in entries}

@@ -20,7 +20,7 @@ import rollout
 from rollout import SourceError, Store, UsageError
 from rollout.files import layout as homes
 from rollout.files.disk import REAL
-from rollout.files.layout import Entry
+from rollout.files.layout import RolloutFile
 from rollout.format.lines import BytesSource
 from rollout.home.index.fulltext import Texts
 from rollout.home.index.index import Index
@@ -335,7 +335,7 @@ def test_a_file_that_another_process_takes_between_two_questions_is_found(
     first, second = homes.scan(home)
     take = Texts._take
 
-    def let_another_go_first(texts: Texts, entry: Entry, file: tuple[int, int]) -> None:
+    def let_another_go_first(texts: Texts, entry: RolloutFile, file: tuple[int, int]) -> None:
         monkeypatch.setattr(Texts, "_take", take)
         assert len(Store(home).search("needle")) == 2
         take(texts, entry, file)

@@ -7,8 +7,8 @@ those who need one asks here.
 Two files should never have the same id. Where they do, a reader takes the first of them that is long enough, in this
 order: those beside the file that continues it, unless that is archived; those in the folder of the day on which the
 id was made, as UUIDs of version 7 tell, or of the day before or behind; any other of the home; archived ones. Among
-those of one place it is the one with the highest `Entry.precedence`. In this order most bases are found in the first
-or the second folder that is listed, and the home is not looked through.
+those of one place it is the one with the highest `RolloutFile.precedence`. In this order most bases are found in the
+first or the second folder that is listed, and the home is not looked through.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from rollout import ids
 from rollout.files import layout as homes
 from rollout.files.disk import REAL, FileSystem
-from rollout.files.layout import Entry
+from rollout.files.layout import RolloutFile
 from rollout.files.port import Listed
 from rollout.ids import FileId
 
@@ -73,14 +73,14 @@ class Bases:
         self,
         home: Path | None,
         fs: FileSystem = REAL,
-        found: Iterable[Entry] | None = None,
+        found: Iterable[RolloutFile] | None = None,
         likely: Likely | None = None,
     ) -> None:
         self._likely = likely
         self._home = None if home is None else home.absolute()
         self._fs = fs
         self._folders: dict[Path, Mapping[str, list[Listed]]] = {}
-        self._all: Mapping[str, list[Entry]] | None = None if found is None else _by_id(found)
+        self._all: Mapping[str, list[RolloutFile]] | None = None if found is None else _by_id(found)
         self.is_fresh = found is None
         """Whether nothing was listed yet."""
 
@@ -111,7 +111,7 @@ class Bases:
         """The ids that several files of the home have."""
         return [FileId(id) for id, entries in self._everywhere().items() if len(entries) > 1]
 
-    def _places(self, id: FileId, beside: Path | None) -> Iterator[Iterable[Entry]]:
+    def _places(self, id: FileId, beside: Path | None) -> Iterator[Iterable[RolloutFile]]:
         home = self._home
         if beside is not None and (home is None or beside != home / "archived_sessions"):
             yield self._in(beside, id)
@@ -129,7 +129,7 @@ class Bases:
         yield [entry for entry in others if not entry.archived]
         yield others
 
-    def _in(self, folder: Path, id: FileId) -> Iterable[Entry]:
+    def _in(self, folder: Path, id: FileId) -> Iterable[RolloutFile]:
         """Those of one folder, of which no other name is parsed."""
         if folder not in self._folders:
             self.is_fresh = False
@@ -140,15 +140,15 @@ class Bases:
             self._folders[folder] = by_end
         return homes.entries_among(self._folders[folder].get(id, ()), folder)
 
-    def _everywhere(self) -> Mapping[str, list[Entry]]:
+    def _everywhere(self) -> Mapping[str, list[RolloutFile]]:
         if self._all is None:
             self.is_fresh = False
             self._all = _by_id(() if self._home is None else homes.scan(self._home, fs=self._fs))
         return self._all
 
 
-def _by_id(found: Iterable[Entry]) -> dict[str, list[Entry]]:
-    entries: dict[str, list[Entry]] = {}
+def _by_id(found: Iterable[RolloutFile]) -> dict[str, list[RolloutFile]]:
+    entries: dict[str, list[RolloutFile]] = {}
     for entry in found:
         entries.setdefault(entry.parts.file, []).append(entry)
     return entries

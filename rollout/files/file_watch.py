@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from rollout import ids
 from rollout.files import layout as homes
 from rollout.files.disk import FileSystem
-from rollout.files.layout import Entry
+from rollout.files.layout import RolloutFile
 from rollout.files.sealed.reader import twin
 
 Whereto: TypeAlias = Literal["sealed", "unsealed", "moved", "continued", "deleted"]
@@ -64,7 +64,7 @@ class Whereabouts:
             return Notice("moved", moved.path, f"it is in {moved.path.parent} now")
         return Notice("deleted", self.path, "the file is gone")
 
-    def _files(self) -> list[Entry]:
+    def _files(self) -> list[RolloutFile]:
         """The files of the thread, newest first, if this one lies in the home."""
         parts = ids.parse_file_name(self.path.name)
         is_inside = self._home is not None and homes.home_of(self.path) == self._home.absolute()
@@ -72,7 +72,7 @@ class Whereabouts:
             return []
         return homes.find_thread(self._home, parts.thread, fs=self._fs)
 
-    def _entry_of(self, files: list[Entry]) -> Entry | None:
+    def _entry_of(self, files: list[RolloutFile]) -> RolloutFile | None:
         """The file of that name, sealed or not, wherever in the home."""
         plain = self.path.name.removesuffix(".zst")
         return next((entry for entry in files if entry.path.name.removesuffix(".zst") == plain), None)

@@ -31,7 +31,7 @@ TWIN, MISNAMED = "the plain file beside it counts", "its name is not that of a r
 """Two of the things that are odd."""
 
 
-class Entry(NamedTuple):
+class RolloutFile(NamedTuple):
     """One rollout file of a home, as its name tells of it. `archived`: it lies among the archived ones.
 
     Its path is made when it is asked for: names are looked at by the thousand, files are opened one by one.
@@ -141,7 +141,7 @@ def folders(home: Path, odd: Odd = _not_told, *, fs: FileSystem = REAL) -> Itera
         yield folder, archived, found
 
 
-def scan(home: Path, odd: Odd = _not_told, *, fs: FileSystem = REAL, twins: bool = False) -> Iterator[Entry]:
+def scan(home: Path, odd: Odd = _not_told, *, fs: FileSystem = REAL, twins: bool = False) -> Iterator[RolloutFile]:
     """Every rollout file of a home, in no order. Where a plain file and its sealed twin stand, the plain one alone.
 
     With `twins` both. `odd` is told of what looks like one and is passed over: the path, and what is odd about it.
@@ -174,7 +174,7 @@ def is_looked_into(home: Path, folder: Path, *, fs: FileSystem = REAL) -> bool:
 
 def entries_among(
     found: Iterable[Listed], folder: Path, odd: Odd = _not_told, *, archived: bool = False, twins: bool = False
-) -> Iterator[Entry]:
+) -> Iterator[RolloutFile]:
     """The rollout files among what is listed of a folder. As `scan`."""
     found = list(found)
     names = {listed.name for listed in found}
@@ -190,18 +190,18 @@ def entries_among(
         elif parts.sealed and not twins and name.removesuffix(".zst") in names:
             odd(folder / name, TWIN)
         else:
-            yield Entry(folder, name, parts, archived)
+            yield RolloutFile(folder, name, parts, archived)
 
 
-def find_thread(home: Path, thread: str, *, fs: FileSystem = REAL, twins: bool = False) -> list[Entry]:
+def find_thread(home: Path, thread: str, *, fs: FileSystem = REAL, twins: bool = False) -> list[RolloutFile]:
     """All files of a thread (a revert adds one), newest first; a sealed twin behind the plain file."""
     found = (e for e in scan(home, fs=fs, twins=twins) if e.thread == thread)
     return sorted(found, key=lambda e: e.precedence, reverse=True)
 
 
-def heads(home: Path, *, archived: bool, fs: FileSystem = REAL) -> list[Entry]:
+def heads(home: Path, *, archived: bool, fs: FileSystem = REAL) -> list[RolloutFile]:
     """The file that each thread goes on in, newest thread first."""
-    newest: dict[str, Entry] = {}
+    newest: dict[str, RolloutFile] = {}
     for entry in scan(home, fs=fs):
         if (archived or not entry.archived) and (
             entry.thread not in newest or newest[entry.thread].precedence < entry.precedence
@@ -248,13 +248,13 @@ def resolve(home: Path, reference: str, *, fs: FileSystem = REAL) -> Path:
     )
 
 
-def _named(found: Sequence[Entry], names: Mapping[str, str], name: str) -> list[Entry]:
+def _named(found: Sequence[RolloutFile], names: Mapping[str, str], name: str) -> list[RolloutFile]:
     exact = [entry for entry in found if names.get(entry.thread) == name.strip()]
     folded = fold(name)
     return exact or [entry for entry in found if folded and fold(names.get(entry.thread, "")) == folded]
 
 
-def _told(entries: Sequence[Entry], names: Mapping[str, str]) -> str:
+def _told(entries: Sequence[RolloutFile], names: Mapping[str, str]) -> str:
     told = [f"{e.thread} ({_shown(names[e.thread])})" if e.thread in names else e.thread for e in entries[:_SHOWN]]
     return ", ".join(told) + (", …" if len(entries) > _SHOWN else "")
 

@@ -19,7 +19,7 @@ from rollout.files.bases import Bases
 from rollout.files.disk import FileSystem
 from rollout.files.displaced import RESCUED
 from rollout.files.encrypted.keyed_disk import KEYS_FILE, has_keys
-from rollout.files.layout import Entry
+from rollout.files.layout import RolloutFile
 from rollout.files.staging import ASIDE, ENDINGS, HALF_MADE, parse_hidden, parse_own
 from rollout.files.thread_names import Names, fold
 from rollout.home.doctor_file import Checkup, File
@@ -81,13 +81,13 @@ class _Doctor:
             status,
         )
 
-    def _files(self, entries: list[Entry], progress: Progress | None) -> Iterator[File]:
+    def _files(self, entries: list[RolloutFile], progress: Progress | None) -> Iterator[File]:
         twins = {path.with_name(path.name.removesuffix(".zst")) for path, what in self._odd if what == homes.TWIN}
         of_thread = collections.Counter(entry.thread for entry in entries)
         for entry, digest, mtime_s in self._index.digests(entries, progress, at_once=True):
             yield File(entry, digest, self._now_s - mtime_s, entry.path in twins, of_thread[entry.thread] == 1)
 
-    def _doubled(self, entries: list[Entry]) -> Iterator[Finding]:
+    def _doubled(self, entries: list[RolloutFile]) -> Iterator[Finding]:
         """Files that have the id of another one, by which others name it as their base."""
         bases = Bases(self._home, self._fs, entries)
         for id in bases.doubled():
@@ -163,14 +163,14 @@ class _Doctor:
             return None
         return status.size if self._now_s - status.mtime_ns / 1e9 >= age_s else None
 
-    def _names(self, entries: list[Entry]) -> Iterator[Finding]:
+    def _names(self, entries: list[RolloutFile]) -> Iterator[Finding]:
         names, there = Names(self._home, self._fs), {entry.thread: entry for entry in entries}
         if names.trouble is not None:
             yield Finding("names", names.path, None, f"names are lost: {names.trouble}", "see who may read it")
         if names.lost_lines:
             what = f"{names.lost_lines:,} lines are no names: what they named has its older name, or none"
             yield Finding("names", names.path, None, what, "name those sessions again with `rollout name`")
-        by_name: dict[str, list[Entry]] = {}
+        by_name: dict[str, list[RolloutFile]] = {}
         for thread, name in names.by_thread().items():
             if thread in there:
                 by_name.setdefault(fold(name), []).append(there[ids.ThreadId(thread)])

@@ -14,7 +14,7 @@ from pathlib import Path
 from rollout.errors import RolloutError
 from rollout.files import recovery
 from rollout.files.disk import FileSystem
-from rollout.files.layout import Entry
+from rollout.files.layout import RolloutFile
 from rollout.files.lineage import Opened, holds_record, open_path
 from rollout.files.log_end import ending_of
 from rollout.files.source import Origin
@@ -36,7 +36,7 @@ class File:
     `has_twin`: a sealed one stands beside it. `is_alone`: its thread has no other file.
     """
 
-    entry: Entry
+    entry: RolloutFile
     digest: Digest
     age_s: float
     has_twin: bool

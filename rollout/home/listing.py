@@ -19,7 +19,7 @@ import msgspec
 
 from rollout.errors import UsageError
 from rollout.files.disk import FileSystem
-from rollout.files.layout import Entry
+from rollout.files.layout import RolloutFile
 from rollout.home import cursor as cursors
 from rollout.home.filters import Selection
 from rollout.home.index.index import Index, with_index
@@ -76,7 +76,7 @@ def tell(
     """Those that fit, None for one that does not; files are looked at when their turn comes."""
     waiting: dict[str, tuple[Key, Thread]] = {}
 
-    def heads() -> Iterator[Entry]:
+    def heads() -> Iterator[RolloutFile]:
         for key, thread in threads:
             waiting[thread.head.file] = key, thread
             yield thread.head

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from rollout.files.disk import FileSystem
-from rollout.files.layout import Entry
+from rollout.files.layout import RolloutFile
 from rollout.home.index.entry_summary import Digest
 from rollout.home.times import in_utc, iso, named_time
 
@@ -59,7 +59,12 @@ class SessionRow:
 
 
 def row_of(
-    head: Entry, others: Iterable[Entry], digest: Digest, mtime: float, names: Mapping[str, str], fs: FileSystem
+    head: RolloutFile,
+    others: Iterable[RolloutFile],
+    digest: Digest,
+    mtime: float,
+    names: Mapping[str, str],
+    fs: FileSystem,
 ) -> SessionRow:
     """The row of a thread that goes on in `head` and has other files; `digest` and `mtime` (Unix s) are the head's."""
     id = str(head.thread)

@@ -18,7 +18,7 @@ import msgspec
 from rollout.dialects import codex as r
 from rollout.errors import SourceError, UsageError
 from rollout.files.disk import FileSystem
-from rollout.files.layout import Entry
+from rollout.files.layout import RolloutFile
 from rollout.files.lineage import Opened, open_path
 from rollout.files.source import Origin
 from rollout.fold.line_status import REMOVED, REPLACED, ROLLED_BACK, VISIBLE
@@ -175,7 +175,7 @@ class _Search:
     def _holds(self, thread: Thread) -> bool:
         return any(True for entry in thread.files for _ in self._texts.find(entry, self._asked.query))
 
-    def _hits_in(self, found: Found, entry: Entry, before: int | None) -> Iterator[Hit]:
+    def _hits_in(self, found: Found, entry: RolloutFile, before: int | None) -> Iterator[Hit]:
         documents = self._texts.find(entry, self._asked.query, self._asked.kinds, before)
         first = next(documents, None)
         if first is None:
@@ -191,7 +191,7 @@ class _Search:
             finally:
                 opened.close()
 
-    def _verdicts(self, found: Found, entry: Entry, opened: Opened) -> Mapping[int, tuple[str, str | None]]:
+    def _verdicts(self, found: Found, entry: RolloutFile, opened: Opened) -> Mapping[int, tuple[str, str | None]]:
         """Status and turn id of the lines of a file, by offset."""
         is_head, size = entry.path == found.row.path, opened.source.size
         if is_head and opened.source.read_at(size - 1, 1) == b"\n":  # the index knows no record without a line end
@@ -213,7 +213,7 @@ class _Search:
     def _look_up(
         self,
         found: Found,
-        entry: Entry,
+        entry: RolloutFile,
         opened: Opened,
         document: Document,
         verdicts: Mapping[int, tuple[str, str | None]],

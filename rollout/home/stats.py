@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rollout.errors import UsageError
 from rollout.files.disk import FileSystem
-from rollout.files.layout import Entry
+from rollout.files.layout import RolloutFile
 from rollout.fold.token_counts import Tokens
 from rollout.fold.token_ledger import TokenSpend, day_of
 from rollout.home.filters import Filters, Selection, When
@@ -113,7 +113,7 @@ class _Counter:
         self.sessions = self.files = self.turns = self.bytes = self.without_tokens = 0
         self.notes: list[Skipped] = []
 
-    def count(self, files: list[tuple[Entry, Digest]]) -> None:
+    def count(self, files: list[tuple[RolloutFile, Digest]]) -> None:
         """One session: its files, the one that it goes on in first."""
         entry, head = files[0]
         spent: Sequence[TokenSpend] = head.spent
@@ -216,7 +216,7 @@ def count_stats(home: Path, fs: FileSystem, filters: Filters, progress: Progress
 
 def _sessions(
     look: Home, index: Index, selection: Selection, progress: Progress | None
-) -> Iterator[list[tuple[Entry, Digest]]]:
+) -> Iterator[list[tuple[RolloutFile, Digest]]]:
     """The files of each thread that fits, the one that it goes on in first."""
     names = [named for _, thread in look.threads(selection) for named in _head_first(thread, selection.archived)]
     found = index.digests(names, progress, at_once=True)
@@ -228,13 +228,13 @@ def _sessions(
         yield [(named, digest) for named, digest, _ in (first, *files)]
 
 
-def _head_first(thread: Thread, archived: bool | None) -> Sequence[Entry]:
+def _head_first(thread: Thread, archived: bool | None) -> Sequence[RolloutFile]:
     if archived is None:
         return thread.files
     return sorted(thread.files, key=lambda named: named.archived is not archived)
 
 
-def _is_chosen(head: Entry, digest: Digest, mtime: float, look: Home, selection: Selection) -> bool:
+def _is_chosen(head: RolloutFile, digest: Digest, mtime: float, look: Home, selection: Selection) -> bool:
     from rollout.home.row import row_of
 
     row = row_of(head, (), digest, mtime, look.names, look.fs)

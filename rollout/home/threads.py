@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from rollout.files import layout as homes
 from rollout.files.disk import FileSystem
-from rollout.files.layout import Entry
+from rollout.files.layout import RolloutFile
 from rollout.files.thread_names import read_names
 from rollout.home.filters import Selection, Sort
 
@@ -33,7 +33,7 @@ class Thread:
 
     __slots__ = ("files", "head", "id", "order")
 
-    def __init__(self, head: Entry, files: Sequence[Entry]) -> None:
+    def __init__(self, head: RolloutFile, files: Sequence[RolloutFile]) -> None:
         self.head, self.files = head, files
         self.id: str = head.thread
         self.order = head.order
@@ -48,9 +48,9 @@ class Thread:
             return 0, self.id
 
 
-def threads_of(found: Iterable[Entry], archived: bool | None) -> list[Thread]:
+def threads_of(found: Iterable[RolloutFile], archived: bool | None) -> list[Thread]:
     """The threads with a file that is archived (or is not; None: either), in no order."""
-    by_id: dict[str, list[Entry]] = {}
+    by_id: dict[str, list[RolloutFile]] = {}
     for named in found:
         files = by_id.get(named.parts.thread)
         if files is None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import datetime
 
-from rollout.files.layout import Entry
+from rollout.files.layout import RolloutFile
 
 
-def named_time(entry: Entry) -> str:
+def named_time(entry: RolloutFile) -> str:
     """The time in a file's name, as if it were UTC."""
     day, _, clock = entry.time.partition("T")
     return f"{day}T{clock.replace('-', ':')}.000Z"

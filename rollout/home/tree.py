@@ -14,7 +14,7 @@ from typing import Literal
 
 from rollout.files.bases import Bases
 from rollout.files.disk import FileSystem
-from rollout.files.layout import Entry
+from rollout.files.layout import RolloutFile
 from rollout.home.index.entry_summary import Digest
 from rollout.home.index.index import Index, with_index
 from rollout.home.row import SessionRow, row_of
@@ -50,7 +50,7 @@ class _Place:
     note: str | None = None
     children: list[str] = dataclasses.field(default_factory=list)
 
-    def base_among(self, files: Sequence[Entry]) -> str | None:
+    def base_among(self, files: Sequence[RolloutFile]) -> str | None:
         """The file that it goes on from by reference, if that is one of these and not itself."""
         return next((entry.file for entry in files if entry.file == self.base != str(self.row.path)), None)
 
@@ -63,7 +63,7 @@ def grow_tree(home: Path, fs: FileSystem, *, progress: Progress | None = None) -
 def _grown(look: Home, index: Index, progress: Progress | None) -> tuple[SessionTree, ...]:
     entries = look.files
     places: dict[str, _Place] = {}
-    threads: dict[str, list[Entry]] = {}
+    threads: dict[str, list[RolloutFile]] = {}
     bases = Bases(look.path, look.fs, entries)
     for entry, digest, mtime in index.digests(entries):
         row = row_of(entry, (), digest, mtime, look.names, look.fs)
@@ -79,7 +79,7 @@ def _grown(look: Home, index: Index, progress: Progress | None) -> tuple[Session
     return _built(places)
 
 
-def _join(files: list[Entry], threads: Mapping[str, list[Entry]], places: Mapping[str, _Place]) -> None:
+def _join(files: list[RolloutFile], threads: Mapping[str, list[RolloutFile]], places: Mapping[str, _Place]) -> None:
     """Finds the parents of the files of a thread."""
     first = files[-1]
     for entry in files[:-1]:
@@ -103,7 +103,7 @@ def _join(files: list[Entry], threads: Mapping[str, list[Entry]], places: Mappin
     place.parent = place.base_among(others) or others[-1].file
 
 
-def _base(entry: Entry, digest: Digest, bases: Bases) -> str | None:
+def _base(entry: RolloutFile, digest: Digest, bases: Bases) -> str | None:
     """The file that a file goes on from by reference."""
     found = None if digest.base is None else next(bases.candidates(FileId(digest.base), entry.path), None)
     return None if found is None else str(found)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from rollout.dialects import codex as r
 from rollout.errors import SourceError
 from rollout.files.disk import FileSystem
-from rollout.files.layout import Entry
+from rollout.files.layout import RolloutFile
 from rollout.files.lineage import open_path, visible_end
 from rollout.format import envelope as codec
 from rollout.format import lines
@@ -100,7 +100,7 @@ class Texts:
         self._candidates: tuple[Query, set[int] | None] | None = None
         self._version = 0
 
-    def take(self, entries: Iterable[Entry]) -> None:
+    def take(self, entries: Iterable[RolloutFile]) -> None:
         """Takes what is new in some files, in as few transactions as may be. One that cannot be read has nothing."""
         self._notice_others()
         files = {}
@@ -123,7 +123,7 @@ class Texts:
             if taken is not None:
                 self._keys[path] = taken.key
 
-    def _whole(self, entry: Entry) -> int | None:
+    def _whole(self, entry: RolloutFile) -> int | None:
         """The key of a file that is as it was when it was taken, to its end; by one question for all files."""
         if self._settled is None:
             rows = self._db.execute(
@@ -145,7 +145,7 @@ class Texts:
         return key if seen == [status.size, status.mtime_ns, "{}:{}".format(*status.identity)] else None
 
     def find(
-        self, entry: Entry, query: Query, kinds: Iterable[str] = KINDS, before: int | None = None
+        self, entry: RolloutFile, query: Query, kinds: Iterable[str] = KINDS, before: int | None = None
     ) -> Iterator[Document]:
         """The documents of a file, taken by now, that hold what is asked for: newest first.
 
@@ -173,7 +173,7 @@ class Texts:
                 yield Document(id - first, size, line, KINDS[kind])
             end = rows[-1][0]
 
-    def _key_of(self, entry: Entry) -> int | None:
+    def _key_of(self, entry: RolloutFile) -> int | None:
         """The key of a file, which is taken if it was not; None if there is nothing of it."""
         self._notice_others()
         key = self._keys.get(entry.file)
@@ -208,7 +208,7 @@ class Texts:
         ).fetchone()
         return None if row is None else _Taken(*row)
 
-    def _take(self, entry: Entry, file: tuple[int, int]) -> None:
+    def _take(self, entry: RolloutFile, file: tuple[int, int]) -> None:
         status = self._fs.status(entry.file)
         known = self._taken(file)
         if known is not None and (known.size, known.mtime_ns) == (status.size, status.mtime_ns):

@@ -29,7 +29,7 @@ from rollout.files import layout as homes
 from rollout.files.bases import Bases
 from rollout.files.disk import REAL, FileSystem
 from rollout.files.encrypted.keyed_disk import has_keys
-from rollout.files.layout import Entry
+from rollout.files.layout import RolloutFile
 from rollout.files.port import Status
 from rollout.home.index.base_links import Links
 from rollout.home.index.database import RACY_NS, Cache, Row
@@ -107,8 +107,8 @@ class Index:
             return self._cache.recover(error)
 
     def digests(
-        self, entries: Iterable[Entry], progress: Progress | None = None, *, at_once: bool = False
-    ) -> Iterator[tuple[Entry, Digest, float]]:
+        self, entries: Iterable[RolloutFile], progress: Progress | None = None, *, at_once: bool = False
+    ) -> Iterator[tuple[RolloutFile, Digest, float]]:
         """What each file says, and when it was changed (Unix seconds), in the order of the entries.
 
         Each is brought up to date when it is asked for. A file that cannot be read has a digest that says so; one that
@@ -131,19 +131,19 @@ class Index:
                 self._ahead = {}
                 self._flush()
 
-    def file_id(self, entry: Entry) -> tuple[int, int]:
+    def file_id(self, entry: RolloutFile) -> tuple[int, int]:
         """Id and generation of a file (another generation once it is replaced); (0, 0) if it cannot be read."""
         with self._lock:
             row = self._current(entry)
             return (0, 0) if row is None else (row.id, row.generation)
 
-    def trouble(self, entry: Entry) -> str | None:
+    def trouble(self, entry: RolloutFile) -> str | None:
         """Why there is little to tell of a file (see `Digest`); None if there is none, or the file is gone."""
         with self._lock:
             found = self._bring_up(entry, _NO_PROGRESS)
         return None if found is None else found[1].trouble
 
-    def verdicts(self, entry: Entry) -> dict[int, tuple[str, str | None]]:
+    def verdicts(self, entry: RolloutFile) -> dict[int, tuple[str, str | None]]:
         """What became of each line of a file (as `explain` says it) and the id of its turn, by the record's offset.
 
         Of the lines that are remembered: a record at the end without a line end is not. Reads nothing that was read.
@@ -187,7 +187,7 @@ class Index:
                 bytes=0 if path is None else path.stat().st_size,
             )
 
-    def _stale(self, entries: Iterable[Entry]) -> Iterator[tuple[Entry, int]]:
+    def _stale(self, entries: Iterable[RolloutFile]) -> Iterator[tuple[RolloutFile, int]]:
         """The entries that are to be read, with how many bytes that is about."""
         for entry in entries:
             with contextlib.suppress(OSError, SourceError), self._lock:
@@ -197,7 +197,7 @@ class Index:
                     grew = row is not None and row.identity == _identity(status) and row.size < status.size
                     yield entry, status.size - row.size if grew and row is not None else status.size
 
-    def _bring_up(self, entry: Entry, done: _Progress) -> tuple[Status, Digest] | None:
+    def _bring_up(self, entry: RolloutFile, done: _Progress) -> tuple[Status, Digest] | None:
         """The digest of a file as it is now; None if it is gone."""
         status = None
         try:
@@ -215,7 +215,7 @@ class Index:
             status = status or Status(0, 0, (0, 0))
             return status, Digest(entry.thread, bytes=status.size, trouble=f"{UNREADABLE}{why}")
 
-    def _current(self, entry: Entry) -> Row | None:
+    def _current(self, entry: RolloutFile) -> Row | None:
         """The row of a file, as it stands in the database; the file is read only if it has changed."""
         with contextlib.suppress(OSError, SourceError):
             status, row = self._fs.status(entry.file), self._row(entry)
@@ -224,7 +224,7 @@ class Index:
         self._flush()
         return self._cache.get(self._key(entry))
 
-    def _look(self, entry: Entry, status: Status, row: Row | None, done: _Progress) -> Look:
+    def _look(self, entry: RolloutFile, status: Status, row: Row | None, done: _Progress) -> Look:
         from rollout.home.index.scan import look
 
         seen_ns = int(self._clock() * 1e9)
@@ -292,11 +292,11 @@ class Index:
                     found.append((str(file), self._fs.status(file).size, 0, False))
         return found
 
-    def _row(self, entry: Entry) -> Row | None:
+    def _row(self, entry: RolloutFile) -> Row | None:
         key = self._key(entry)
         return self._waiting[key][0] if key in self._waiting else self._ahead.get(key) or self._cache.get(key)
 
-    def _moved(self, entry: Entry, status: Status) -> Row | None:
+    def _moved(self, entry: RolloutFile, status: Status) -> Row | None:
         """The row of a file that lay elsewhere in the home under the same name."""
         key = self._key(entry)
         for row in self._cache.find(_identity(status)):
@@ -333,7 +333,7 @@ class Index:
             self._waiting.clear()
             self._waiting_bytes = 0
 
-    def _key(self, entry: Entry) -> bytes:
+    def _key(self, entry: RolloutFile) -> bytes:
         path = entry.file
         return os.fsencode(path[self._skip :] if path.startswith(self._top) else path)
 
