@@ -180,6 +180,23 @@ def check_file(session: Session, path: Path, *, is_it: bool) -> None:
         assert len(list(rollout.records(path, cipher=session.cipher))) == count
 
 
+def test_an_interrupt_at_any_point_of_a_label_block_leaves_no_label_in_force() -> None:
+    def block() -> None:
+        with rollout.label("a"), rollout.label(tags={"b": "1"}):
+            pass
+
+    def run(points: Points, nth: int) -> int:
+        with rollout.label("outer") as outer:
+            there = interrupt(points, nth, block)
+            with rollout.label() as found:
+                assert found == outer
+        with rollout.label() as found:
+            assert not found
+        return there
+
+    assert at_points(SIGNALS, run, 10_000) > 20
+
+
 @pytest.mark.parametrize("kind", [OpKind.SYNC, OpKind.WRITE, OpKind.SYNC_DIR])
 def test_a_failure_of_the_disk_is_not_forgotten_where_an_interrupt_comes_behind_it(kind: OpKind) -> None:
     failed = 0

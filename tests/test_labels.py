@@ -71,67 +71,39 @@ def test_what_a_turn_aborts_has_its_label_from_whatever_place(store: Store) -> N
     assert ids(log) == [None, "t", "t", "t", "u", "u", "u"]
 
 
-@pytest.mark.parametrize(
-    "write",
-    [
-        lambda turn, **label: turn.append(CALL, **label),
-        lambda turn, **label: turn.append(assistant_item(f"x {PLAN}"), **label),
-        lambda turn, **label: turn.append_all([CALL, assistant_item("a")], **label),
-        lambda turn, **label: turn.user("q", **label),
-        lambda turn, **label: turn.event("custom", **label),
-    ],
-)
-def test_a_record_and_what_is_written_along_with_it_has_the_label_that_it_is_given(
-    store: Store, write: Callable[..., int]
-) -> None:
-    with make(store, session_id="s") as log, log.turn(context(), session_id="t", tags={"a": "1"}) as turn:
-        before = len(ids(log))
-        write(turn, session_id="r", tags={"b": "2"})
-        assert {*ids(log, before)} == {"r"}
-        assert all(found == {"a": "1", "b": "2"} for found in tags(log, before))
-        write(turn)
-        assert ids(log)[-1] == "t"
-
-
-def test_a_record_of_a_log_has_the_label_that_it_is_given(store: Store) -> None:
-    with make(store, session_id="s") as log:
-        log.record("x", 1, session_id="r")
-        log.event("x", {"session_id": "of the payload"}, session_id="e", tags={"a": "1"})
-        log.event("x")
-        assert ids(log, 1) == ["r", "e", "s"]
-        assert lines_of(log.path)[2]["payload"] == {"type": "x", "session_id": "of the payload"}
-
-
 # What lies in what
 
 
-def test_what_is_said_nearer_to_a_record_counts(store: Store) -> None:
+def test_what_is_said_nearer_to_a_turn_counts(store: Store) -> None:
     with make(store, session_id="log", tags={"at": "log", "l": "1"}) as log:
-        with rollout.label("out", tags={"at": "out", "o": "1"}), log.turn(tags={"at": "turn", "t": "1"}) as turn:
-            turn.append(CALL)
-            with rollout.label(session_id="in", tags={"at": "in"}) as found:
+        with rollout.label("out", tags={"at": "out", "o": "1"}):
+            with rollout.label(session_id="in", tags={"at": "in"}) as found, log.turn(tags={"at": "turn", "t": "1"}):
                 assert (found.session_id, found.tags) == ("in", {"at": "in", "o": "1"})
-                turn.append(CALL)
-                turn.append(CALL, session_id="rec")
-            turn.append(CALL)
+            log.event("x")
         log.event("x")
-    assert ids(log, 1) == ["out", "out", "in", "rec", "out", "out", "log"]
+    assert ids(log, 1) == ["in", "in", "out", "log"]
     assert tags(log)[2] == {"at": "turn", "l": "1", "o": "1", "t": "1"}
-    assert tags(log)[3] == {"at": "in", "l": "1", "o": "1", "t": "1"}
+    assert tags(log)[3] == {"at": "out", "l": "1", "o": "1"}
     assert tags(log)[-1] == {"at": "log", "l": "1"}
 
 
-def test_the_turn_writes_its_end_with_its_own_label_whatever_its_block_says(store: Store) -> None:
+def test_a_turn_that_goes_on_keeps_its_label_whatever_a_block_says(store: Store) -> None:
     with make(store) as log:
         turn = log.turn(session_id="t")
         with rollout.label("a"):
             turn.__enter__()
-        with rollout.label("b"):
+        with rollout.label("b", {"b": "1"}):
+            turn.append(assistant_item(PLAN))
+            turn.append_all([CALL])
+            turn.event("x", session_id="of the payload")
+            log.event("x")
             turn.__exit__(None, None, None)
-        assert ids(log, 1) == ["t", "t"]
+        assert {*ids(log, 1)} == {"t"}
+        assert not any(tags(log, 1))
+        assert lines_of(log.path)[5]["payload"] == {"type": "x", "session_id": "of the payload"}
 
 
-def test_the_block_of_a_turn_labels_what_else_it_writes_to_the_log(store: Store) -> None:
+def test_what_stands_in_a_turn_has_its_label_whoever_writes_it(store: Store) -> None:
     with make(store) as log, make(store) as other:
         with log.turn(session_id="t"):
             log.event("x")
@@ -141,7 +113,7 @@ def test_the_block_of_a_turn_labels_what_else_it_writes_to_the_log(store: Store)
             fork = log.fork()
         log.event("x")
         fork.close()
-        assert ids(log, 1) == ["t", "t", None, "t", "t", None]
+        assert ids(log, 1) == ["t", "t", "t", "t", "t", None]
         assert ids(other, 1) == [None]
         assert ids(fork)[0] is None
 
@@ -214,8 +186,6 @@ def test_a_label_block_that_is_left_late_takes_what_lies_in_it_along() -> None:
     [
         lambda log, **label: rollout.label(**label),
         lambda log, **label: log.turn(**label),
-        lambda log, **label: log.record("x", 1, **label),
-        lambda log, **label: log.event("x", **label),
         lambda log, **label: log.fork(**label),
         lambda log, **label: log.fork(copy=True, **label),
         lambda log, **label: rollout.open_log(log.path, "read", **label),
@@ -236,19 +206,16 @@ def test_what_is_no_label_is_refused_everywhere_and_nothing_is_written(
         assert [*log.path.parent.glob("rollout-*")] == [log.path]
 
 
-@pytest.mark.parametrize("name", ["user", "append", "append_all", "event"])
-def test_a_tag_that_disagrees_with_the_session_id_in_force_is_refused_before_anything_is_written(
-    store: Store, name: str
-) -> None:
-    given_to: dict[str, Any] = {"user": "q", "append": assistant_item(PLAN), "append_all": [CALL], "event": "x"}
-    with make(store, session_id="s") as log, log.turn() as turn:
+def test_a_tag_that_disagrees_with_the_session_id_in_force_is_refused_before_anything_is_written(store: Store) -> None:
+    with make(store, session_id="s") as log:
         before = log.end
-        with pytest.raises(UsageError, match="the tag session_id is b, but the session_id here is s"):
-            getattr(turn, name)(given_to[name], tags={"session_id": "b"})
+        with rollout.label(tags={"session_id": "b"}):
+            for write in (lambda: log.event("x"), lambda: log.compact([]), log.turn().begin, log.fork):
+                with pytest.raises(UsageError, match="the tag session_id is b, but the session_id here is s"):
+                    write()
         assert log.end == before
-        getattr(turn, name)(given_to[name], tags={"session_id": "s"})
-        with rollout.label(tags={"session_id": "b"}), pytest.raises(UsageError):
-            getattr(turn, name)(given_to[name])
+        with rollout.label(tags={"session_id": "s"}):
+            log.event("x")
 
 
 def test_a_turn_whose_label_disagrees_does_not_begin(store: Store) -> None:

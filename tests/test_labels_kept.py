@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rollout
-from rollout import Label, Store, UsageError
+from rollout import Label, Store
 from rollout.files.durability import Durability
 from rollout.format import envelope as codec
 from rollout.format.labels import UNLABELLED, label_of
@@ -125,12 +125,12 @@ def test_a_file_with_ordinals_goes_on_with_ordinals_and_a_label(tmp_path: Path, 
 
 
 def test_a_batch_is_labelled_and_a_crash_in_it_leaves_none_of_it(store: Store) -> None:
-    log = make(store, session_id="s", durability=Durability.NONE)
+    log = make(store, session_id="s", tags={"batch": "[1,2]"}, durability=Durability.NONE)
     with log.turn(context()) as turn:
         turn.append(CALL)
         before = log.end
-        end = turn.append_all([CALL, user_item("b"), assistant_item("c")], session_id="r", tags={"batch": "[1,2]"})
-    assert ids(log)[4:8] == ["r"] * 4
+        end = turn.append_all([CALL, user_item("b"), assistant_item("c")])
+    assert ids(log)[4:8] == ["s"] * 4
     assert [line["batch"] for line in lines_of(log.path)[4:8]] == [[n, 4] for n in range(1, 5)]
     log.close()
     whole = log.path.read_bytes()
@@ -165,24 +165,12 @@ def test_an_implicit_turn_has_the_label_of_its_users_message() -> None:
     assert [turn.session_id for turn in rollout.turns(data)] == ["q"]
 
 
-def test_a_history_is_filtered_by_the_labels_of_its_items(store: Store) -> None:
-    with make(store, session_id="s") as log:
-        with log.turn(context(), session_id="t", tags={"a": "1", "b": "2"}) as turn:
-            turn.user("q")
-            turn.append(CALL, session_id="u")
-            turn.append(assistant_item("x"), tags={"a": "3"})
-        history = log.resume_state().history
-    items = list(history)
-    assert list(history.labelled("t")) == [items[0], items[2]]
-    assert list(history.labelled(tags={"a": "1"})) == items[:2]
-    assert list(history.labelled("t", {"a": "1", "b": "2"})) == items[:1]
-    assert list(history.labelled(tags={"session_id": "u"})) == items[1:2]
-    assert not history.labelled("t").labelled("u")
-    assert list(history.labelled()) == items
-    assert [history.label(i).session_id for i in range(3)] == ["t", "u", "t"]
-    assert history.labelled("t").raw(0) == history.raw(0)
-    with pytest.raises(UsageError):
-        history.labelled("no session")
+def test_each_item_of_an_older_file_has_the_label_of_its_own_line() -> None:
+    said = [b.line("response_item", user_item(name), session_id=name) for name in ("a", "b")]
+    data = b.log(b.session_meta(), *said)
+    history = rollout.reconstruct(data).history
+    assert [history.label(i).session_id for i in range(2)] == ["a", "b"]
+    assert [record.session_id for record in rollout.records(data)] == [None, "a", "b"]
 
 
 def test_items_that_a_compaction_put_into_the_history_have_no_label(store: Store) -> None:
@@ -192,7 +180,6 @@ def test_items_that_a_compaction_put_into_the_history_have_no_label(store: Store
             turn.user("q")
     history = rollout.reconstruct(log.path).history
     assert [history.label(i).session_id for i in range(2)] == [None, "s"]
-    assert list(history.labelled("s")) == [history[1]]
 
 
 def said_by(author: str) -> dict[str, Any]:

@@ -58,7 +58,6 @@ EVERYWHERE: list[Callable[[SessionLog], object]] = [
     lambda log: log.record("world_state", {"full": True, "state": {NAME: NAME}}),
     lambda log: log.record("x", AS_JSON),
     lambda log: log.event(NAME, {NAME: NAME}),
-    lambda log: log.event("x", tags={NAME: NAME}),
     lambda log: log.compact([HALF], NAME),
     lambda log: log.turn({**context(), "cwd": NAME}).__enter__().user(NAME, [NAME]),
     lambda log: log.turn(context(), tags={NAME: NAME}).__enter__().user("q"),

@@ -88,12 +88,6 @@ class History(Sequence[Item]):
         entry = self._entries[index]
         return labels.UNLABELLED if isinstance(entry, Raw) else labels.label_of(entry)
 
-    def labelled(self, session_id: str | None = None, tags: Mapping[str, str] | None = None) -> History:
-        """The items whose label has this session_id and all these tags, as far as any are given. UsageError."""
-        wanted = labels.label(session_id, tags)
-        fitting = [entry for i, entry in enumerate(self._entries) if self.label(i).fits(wanted)]
-        return History(fitting, self.summaries)
-
     def is_summary(self, index: int) -> bool:
         """Whether an item of role user is what a compaction left of the history before it, and nobody's own words.
 

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from rollout.home.stats import Stats
     from rollout.home.tree import SessionTree
     from rollout.session.log import SessionLog
-    from rollout.session.turn import Tags
 
 Reference = str | os.PathLike[str] | int
 """A thread id, the beginning or the name of one, a path, or -1, -2, … for the newest threads (see `Store.resolve`)."""
@@ -86,7 +85,7 @@ class Store:
         git: Mapping[str, Any] | None = None,
         durability: Durability = Durability.TURN,
         session_id: str | None = None,
-        tags: Tags = None,
+        tags: Mapping[str, str] | None = None,
         **more: Any,
     ) -> SessionLog:
         """A new thread, open for writing and on the disk (unless the durability is NONE).
@@ -99,7 +98,7 @@ class Store:
         from rollout.session.log import create_log
         from rollout.session.log_path import new_path
 
-        label = in_force(labels.UNLABELLED).around(labels.label(session_id, tags))
+        label = in_force().around(labels.label(session_id, tags))
         if reserved := sorted(_RESERVED & more.keys()):
             raise UsageError(f"{reserved[0]} is not for the caller to say", remedy="leave it out")
         thread, created = self._ports.new_id(), self._ports.clock()
@@ -127,7 +126,7 @@ class Store:
         *,
         durability: Durability = Durability.TURN,
         session_id: str | None = None,
-        tags: Tags = None,
+        tags: Mapping[str, str] | None = None,
     ) -> SessionLog:
         """A log that is there: to go on with, locked for this writer, or to read.
 
@@ -408,7 +407,7 @@ def open_log(
     home: str | os.PathLike[str] | None = None,
     durability: Durability = Durability.TURN,
     session_id: str | None = None,
-    tags: Tags = None,
+    tags: Mapping[str, str] | None = None,
     cipher: Cipher | None = None,
 ) -> SessionLog:
     """Opens a log by path or reference, to go on with or to read. See `Store.open`.

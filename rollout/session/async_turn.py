@@ -16,7 +16,7 @@ from rollout.format.encoder import AnyItem
 from rollout.format.labels import Label
 from rollout.session.background import Doing, submit, wake
 from rollout.session.recorder import Recorder
-from rollout.session.turn import KEEP, OpenTurn, Tags
+from rollout.session.turn import KEEP, OpenTurn
 
 T = TypeVar("T")
 
@@ -41,49 +41,21 @@ class AsyncTurn:
         """See `OpenTurn.label`."""
         return self._turn.label
 
-    async def user(
-        self,
-        text: str,
-        images: Iterable[str] = (),
-        *,
-        expected_end: int | None = None,
-        session_id: str | None = None,
-        tags: Tags = None,
-    ) -> int:
+    async def user(self, text: str, images: Iterable[str] = (), *, expected_end: int | None = None) -> int:
         """See `OpenTurn.user`."""
-        call = self._turn.user
-        return await self._run(call, text, images, expected_end=expected_end, session_id=session_id, tags=tags)
+        return await self._run(self._turn.user, text, images, expected_end=expected_end)
 
-    async def append(
-        self, item: AnyItem, *, expected_end: int | None = None, session_id: str | None = None, tags: Tags = None
-    ) -> int:
+    async def append(self, item: AnyItem, *, expected_end: int | None = None) -> int:
         """See `OpenTurn.append`."""
-        return await self._run(self._turn.append, item, expected_end=expected_end, session_id=session_id, tags=tags)
+        return await self._run(self._turn.append, item, expected_end=expected_end)
 
-    async def append_all(
-        self,
-        items: Iterable[AnyItem],
-        *,
-        expected_end: int | None = None,
-        session_id: str | None = None,
-        tags: Tags = None,
-    ) -> int:
+    async def append_all(self, items: Iterable[AnyItem], *, expected_end: int | None = None) -> int:
         """See `OpenTurn.append_all`."""
-        call = self._turn.append_all
-        return await self._run(call, items, expected_end=expected_end, session_id=session_id, tags=tags)
+        return await self._run(self._turn.append_all, items, expected_end=expected_end)
 
-    async def event(
-        self,
-        type: str,
-        /,
-        keys: Mapping[str, Any] | None = None,
-        *,
-        session_id: str | None = None,
-        tags: Tags = None,
-        **more: Any,
-    ) -> int:
+    async def event(self, type: str, /, keys: Mapping[str, Any] | None = None, **more: Any) -> int:
         """See `OpenTurn.event`."""
-        return await self._run(self._turn.event, type, {**(keys or {}), **more}, session_id=session_id, tags=tags)
+        return await self._run(self._turn.event, type, {**(keys or {}), **more})
 
     async def compact(
         self,

@@ -1,105 +1,91 @@
-"""The label in force: what a block of the program says of the records that it writes.
+"""`rollout.label`: what a block of the program says of the turns and logs that it begins.
 
-A context variable holds a chain of frames, the innermost first: one for each `label` block, one for each turn that has
-a label of its own. Threads begin without any, asyncio tasks with those of who made them, so that what runs at once does
-not mix. A turn's frame counts for records of its own log alone, and only while the turn is open.
+A context variable holds the innermost block. Threads begin in none, asyncio tasks in that of who made them, so that
+what runs at once does not mix.
 
-From the outside in: the log's label, then the frames, then what a record is given. A turn that is written from outside
-of its block (by another task, say) has its own label in place of the frames that were around it.
+A signal's exception can come between a block and its `__exit__`, or between any two steps of it. So what is in force is
+also taken away when the callable that ends the block is gone, which `with` alone holds, and by one call into C.
 """
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
-from collections.abc import Iterator, Mapping
+import weakref
+from collections.abc import Mapping
 
 from rollout.format import labels
-from rollout.format.labels import Label
+from rollout.format.labels import UNLABELLED, Label
+from rollout.session.block_exit import At, BlockExit, Error, Kind
 
 
-class Frame:
-    """What is said at one place. `turn`: the id of the open turn that says it, None for a `label` block."""
+class _Frame:
+    """A block that was entered; `label`: what it and those around it say together."""
 
-    __slots__ = ("is_over", "label", "outer", "turn")
+    __slots__ = ("label", "outer")
 
-    def __init__(self, label: Label, outer: Frame | None, turn: str | None) -> None:
-        self.label, self.outer, self.turn = label, outer, turn
-        self.is_over = False
-
-
-_innermost: contextvars.ContextVar[Frame | None] = contextvars.ContextVar("rollout_label", default=None)
-innermost = _innermost.get
-"""The innermost frame here; None if nothing is said."""
+    def __init__(self, label: Label, outer: _Frame | None) -> None:
+        self.label, self.outer = label, outer
 
 
-@contextlib.contextmanager
-def _labelling(label: Label) -> Iterator[Label]:
-    frame = enter(label)
-    try:
-        yield in_force(labels.UNLABELLED)
-    finally:
-        leave(frame)
+class _Abandoned(weakref.ref[object]):
+    """Stands in the context variable where nobody is left to leave the block: `outer` is what counts."""
+
+    __slots__ = ("outer",)
+    outer: _Frame | None
 
 
-def label(
-    session_id: str | None = None, tags: Mapping[str, str] | None = None
-) -> contextlib.AbstractContextManager[Label]:
-    """Everything that the `with` block writes has this label, in whatever log; gives what the blocks here say together.
+_innermost: contextvars.ContextVar[_Frame | _Abandoned | None] = contextvars.ContextVar("rollout_label", default=None)
 
-    Inside of another one the session_id that is said here counts, and each tag. UsageError for what
-    `check_session_id` refuses, tags that are not strings, a tag session_id that disagrees with the session_id.
+
+def _current() -> _Frame | None:
+    found = _innermost.get()
+    return found.outer if isinstance(found, _Abandoned) else found
+
+
+def in_force(log: Label = UNLABELLED) -> Label:
+    """The label here of what a log with that label writes outside of turns. UsageError if what is said disagrees."""
+    frame = _current()
+    return log if frame is None else log.around(frame.label)
+
+
+class label:  # noqa: N801  # it is called like a function, as contextlib.suppress is
+    """A block whose turns, logs and records outside of turns have this label; `with` gives what all blocks say here.
+
+    Inside of another one the session_id that is said here counts, and each tag. A turn that has begun keeps its own.
+
+    Raises:
+        UsageError: for what `check_session_id` refuses, tags that are not strings, or a tag session_id that disagrees
+            with the session_id.
     """
-    return _labelling(labels.label(session_id, tags))
 
+    def __init__(self, session_id: str | None = None, tags: Mapping[str, str] | None = None) -> None:
+        self._said = labels.label(session_id, tags)
+        self._holder: object = None  # this object itself, unless `with` holds what leaves it
+        self._frame: _Frame | None = None
+        self._abandoned: _Abandoned | None = None
 
-def enter(label: Label, turn: str | None = None) -> Frame:
-    """A frame inside of those that are here. UsageError if they disagree."""
-    outer = innermost()
-    while outer is not None and outer.is_over:
-        outer = outer.outer
-    frame = Frame(label, outer, turn)
-    in_force(labels.UNLABELLED, turn, frame)
-    _innermost.set(frame)
-    return frame
+    def held_by(self, holder: object) -> None:
+        """As long as that is there, somebody is going to leave the block."""
+        if self._frame is None:
+            self._holder = holder
 
+    def __enter__(self) -> Label:
+        outer = _current()
+        said = self._said if outer is None else outer.label.around(self._said)
+        self._abandoned = _Abandoned(self._holder or self, _innermost.set)
+        self._abandoned.outer = outer  # no signal comes between the two
+        self._holder = None
+        self._frame = _Frame(said, outer)
+        _innermost.set(self._frame)
+        return said
 
-def leave(frame: Frame) -> None:
-    """Takes the frame away, here if it is here, and everywhere if it is a turn's. Can be repeated."""
-    frame.is_over = frame.turn is not None
-    found = innermost()
-    if frame.turn is not None and found is not frame:
-        return  # turns that overlap: the inner one goes on
-    while found is not None and found is not frame:
-        found = found.outer
-    if found is not None:
-        _innermost.set(frame.outer)
+    def leave(self, kind: Kind, error: Error, at: At) -> None:
+        """Takes what was said away, as a `with` block does when it is left."""
+        found = _current()
+        while found is not None and found is not self._frame:
+            found = found.outer
+        if found is not None:
+            _innermost.set(found.outer)
+        self._abandoned = self._frame = None
 
-
-def in_force(log: Label, turn: str | None = None, frame: Frame | None = None) -> Label:
-    """The label here of records of a log; `turn` is the id of its open one. UsageError if what is said disagrees."""
-    return _inside(log, frame or innermost(), None, turn)
-
-
-def in_turn(label: Label, around: Frame | None) -> Label:
-    """The label here of records of a turn, which has `label` itself; `around` was innermost where it began."""
-    return _inside(label, innermost(), around, None)
-
-
-def _inside(label: Label, frame: Frame | None, around: Frame | None, turn: str | None) -> Label:
-    """`label`, and in it what the frames say, but for those that are around."""
-    said, outside = [], set(_chain(around))
-    for found in _chain(frame):
-        if found in outside:
-            break
-        if found.turn is None or (found.turn == turn and not found.is_over):
-            said.append(found.label)
-    for inner in reversed(said):
-        label = label.around(inner)
-    return label
-
-
-def _chain(frame: Frame | None) -> Iterator[Frame]:
-    while frame is not None:
-        yield frame
-        frame = frame.outer
+    __exit__ = BlockExit()

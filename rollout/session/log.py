@@ -36,13 +36,13 @@ from rollout.fold.engine import Reconstruction
 from rollout.format import encoder, envelope, labels
 from rollout.format.encoder import AnyItem, Part
 from rollout.format.labels import UNLABELLED, Label
-from rollout.session import label_scope
 from rollout.session.environment import Ports
+from rollout.session.label_scope import in_force
 from rollout.session.log_path import new_path, origin_of
 from rollout.session.moments import At, extent_at
 from rollout.session.recorder import Recorder
 from rollout.session.state import State
-from rollout.session.turn import OpenTurn, Tags, compacted
+from rollout.session.turn import OpenTurn, compacted
 
 _PAGINATED = Raw(encoder.encode(PAGINATED))
 _OWN_KEYS = frozenset(
@@ -58,7 +58,7 @@ class SessionLog:
 
     `id` is the thread's, `path` the file. Safe to use from several threads. WriteError (Locked, Poisoned, Closed, …)
     for what cannot be written; after a write or a sync failed, every write raises Poisoned, and opening recovers.
-    `label` is that of all its records that have no other: its session_meta's, or what it was opened with.
+    `label` is that of what it writes outside of turns: its session_meta's, or what it was opened with.
     """
 
     def __init__(
@@ -138,48 +138,31 @@ class SessionLog:
         *,
         model_context_window: int | None = None,
         session_id: str | None = None,
-        tags: Tags = None,
+        tags: Mapping[str, str] | None = None,
     ) -> OpenTurn:
         """A turn, open inside of `with` or `async with`; one at a time.
 
         `context` (a TurnContext, or any mapping with a model) is written as its turn_context; a turn that is not
-        a regular one has none (S8). RecordError if it is no JSON. `session_id` and `tags` are the label of all that it
-        writes, and of what else its block writes to this log, inside of the label that is in force there.
+        a regular one has none (S8). RecordError if it is no JSON. `session_id` and `tags` are the label of all that
+        stands in it, inside of the label that is in force where it begins.
         """
         return OpenTurn(self._recorder, context, model_context_window, labels.label(session_id, tags))
 
-    def record(
-        self,
-        type: str,
-        payload: object,
-        *,
-        expected_end: int | None = None,
-        session_id: str | None = None,
-        tags: Tags = None,
-    ) -> int:
+    def record(self, type: str, payload: object, *, expected_end: int | None = None) -> int:
         """A record of any type, known or not, in a turn or outside; the offset behind it. RecordError, Conflict.
 
         What the log has methods for is refused. `payload` is any JSON value, or JSON in bytes; each lone surrogate in
         it is written as U+FFFD.
         """
-        part, given = encoder.record(type, payload), labels.label(session_id, tags)
+        part = encoder.record(type, payload)
         with self._recorder.lock:
-            end = self._recorder.write([part], self._recorder.label_here(given), expected_end=expected_end)
+            end = self._recorder.write([part], expected_end=expected_end)
         self._recorder.acknowledge()
         return end
 
-    def event(
-        self,
-        type: str,
-        /,
-        keys: Mapping[str, Any] | None = None,
-        *,
-        session_id: str | None = None,
-        tags: Tags = None,
-        **more: Any,
-    ) -> int:
+    def event(self, type: str, /, keys: Mapping[str, Any] | None = None, **more: Any) -> int:
         """An event_msg of any type but those that the log writes itself. See `OpenTurn.event`."""
-        return self.record("event_msg", {"type": type, **(keys or {}), **more}, session_id=session_id, tags=tags)
+        return self.record("event_msg", {"type": type, **(keys or {}), **more})
 
     def compact(self, replacement_history: Iterable[AnyItem], message: str = "") -> int:
         """A compaction by hand, a turn of its own, all or nothing: the history is `replacement_history` from here on.
@@ -221,7 +204,7 @@ class SessionLog:
         copy: bool = False,
         before: bool = False,
         session_id: str | None = None,
-        tags: Tags = None,
+        tags: Mapping[str, str] | None = None,
     ) -> SessionLog:
         """A new thread that goes on from here, or from `at`; open for writing.
 
@@ -230,7 +213,7 @@ class SessionLog:
         cannot be deleted then; with `copy` it holds the lines itself. Its label is this log's, with what is said in it.
         NotFound, UsageError, WriteError.
         """
-        label = label_scope.in_force(self.label).around(labels.label(session_id, tags))
+        label = in_force(self.label).around(labels.label(session_id, tags))
         if self._writable is not None:
             self._writable.writer.append([])  # raises if it is closed or poisoned
         point, ending = self._point(at, before)

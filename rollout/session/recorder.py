@@ -28,8 +28,8 @@ from rollout.files.writer import Writer
 from rollout.format import encoder
 from rollout.format.encoder import Part
 from rollout.format.labels import UNLABELLED, Label
-from rollout.session import label_scope
 from rollout.session.environment import Ports
+from rollout.session.label_scope import in_force
 
 ABORTED_TEXT = (
     "<turn_aborted>\nThe previous turn was interrupted before it was finished. Commands that were running may still be "
@@ -102,10 +102,9 @@ class Recorder:
             return standing._replace(left_open=LeftOpen(turn.id, turn.label), turn=None)
         return standing
 
-    def write(
-        self, parts: Sequence[Part], label: Label, *, expected_end: int | None = None, atomic: bool = False
-    ) -> int:
+    def write(self, parts: Sequence[Part], *, expected_end: int | None = None, atomic: bool = False) -> int:
         """Appends; the offset behind. RecordError, Conflict: nothing was written. Under `lock`, then `acknowledge`."""
+        label = self.label_here()
         if self._close_left_open(expected_end):
             expected_end = None
         standing = self.standing
@@ -178,10 +177,10 @@ class Recorder:
                 left_open = LeftOpen(turn_id, standing.turn.label)
                 self.writer.note(standing._replace(left_open=left_open, turn=None))
 
-    def label_here(self, given: Label = UNLABELLED) -> Label:
-        """The label of a record that is `given` one, written from here, not by a turn. Under `lock`. UsageError."""
+    def label_here(self) -> Label:
+        """The label of what is written from here: that of the turn that is open. Under `lock`. UsageError."""
         turn = self.standing.turn
-        return label_scope.in_force(self.label, None if turn is None else turn.id).around(given)
+        return in_force(self.label) if turn is None else turn.label
 
     def acknowledge(self) -> None:
         """After every record or run of records, without `lock`: on the disk, if that is asked for."""
@@ -208,7 +207,7 @@ class Recorder:
         """Writes, all or nothing, what may not stand in the middle of a turn, and commits as at the end of one."""
         with self.lock:
             self.refuse_open_turn(what)
-            end = self.write(parts, self.label_here(), expected_end=expected_end, atomic=True)
+            end = self.write(parts, expected_end=expected_end, atomic=True)
         self.writer.end_turn()
         return end
 

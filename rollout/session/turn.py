@@ -7,33 +7,28 @@ from several threads; the `async with` form gives an `AsyncTurn`, which does the
 A turn that nobody is going to end any more, because a signal came just then (see `leaving`), is closed as interrupted
 before anything else is written. One that is entered by hand is held by whoever has the object.
 
-A turn has its label from its beginning; it is that of everything that the turn writes on its own. What a method is
-asked to write can have another one (see `labelling`), and what is written along with it has the same.
+A turn has its label from its beginning, and all that stands in it has the same.
 """
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from rollout.errors import Closed, RecordError, RolloutError, UsageError
-from rollout.format import encoder, labels
+from rollout.format import encoder
 from rollout.format.encoder import AnyItem, Part
 from rollout.format.labels import Label
 from rollout.items.contextual import texts_of
 from rollout.items.plans import split_plans
-from rollout.session import label_scope
-from rollout.session.label_scope import innermost
+from rollout.session.block_exit import At, AwaitedBlockExit, BlockExit, Error, Kind
 from rollout.session.recorder import OpenedTurn, Recorder, Standing, abort
-from rollout.session.turn_exit import At, Error, Kind, Leaving, LeavingAwaited
 
 if TYPE_CHECKING:
     from rollout.session.async_turn import AsyncTurn
-
-Tags: TypeAlias = "Mapping[str, str] | None"
 
 KEEP = "keep"
 """The context of the turn itself (see `OpenTurn.compact`)."""
@@ -41,10 +36,7 @@ _REASONS = ("interrupted", "replaced", "review_ended")
 
 
 class OpenTurn:
-    """One turn, made by `SessionLog.turn`, open inside its `with` block. Offsets that are returned are bytes.
-
-    `session_id` and `tags` of a method are the label of what it writes, inside of that which is in force there.
-    """
+    """One turn, made by `SessionLog.turn`, open inside its `with` block. Offsets that are returned are bytes."""
 
     def __init__(
         self,
@@ -55,8 +47,7 @@ class OpenTurn:
     ) -> None:
         self.id = recorder.ports.new_id()
         self.label = self._own_label = label
-        """What the turn's own lines have, once it is open."""
-        self._around: label_scope.Frame | None = None  # innermost in the block
+        """What its lines have, once it is open."""
         self._recorder = recorder
         self._context = None if context is None else _context_part(self.id, context)
         self._started = encoder.event(
@@ -80,7 +71,6 @@ class OpenTurn:
     def __enter__(self) -> OpenTurn:
         try:
             self.begin()
-            self._begin_labelling()
             return self
         except BaseException as error:
             self.interrupt(error)
@@ -93,7 +83,7 @@ class OpenTurn:
                 if self._has_begun:
                     raise UsageError(f"turn {self.id} has been entered before", remedy="make a new one with log.turn()")
                 self._recorder.refuse_open_turn("a turn cannot begin")
-                self.label = self._recorder.label_here(self._own_label)
+                self.label = self._recorder.label_here().around(self._own_label)
                 self._has_begun = True
                 parts = [self._started, *([] if self._context is None else [self._context])]
                 self._recorder.begin(parts, OpenedTurn(self.id, self.label, self._holder))
@@ -101,13 +91,6 @@ class OpenTurn:
         except BaseException as error:
             self.interrupt(error)
             raise
-
-    def _begin_labelling(self) -> None:
-        self._around = label_scope.enter(self._own_label, self.id) if self._own_label else label_scope.innermost()
-
-    def _end_labelling(self) -> None:
-        if self._around is not None and self._around.turn == self.id:
-            label_scope.leave(self._around)
 
     def held_by(self, holder: object) -> None:
         """As long as that is there, somebody is going to end this turn."""
@@ -121,12 +104,9 @@ class OpenTurn:
 
     def leave(self, kind: Kind, error: Error, at: At) -> None:
         """Ends the turn, as a `with` block does when it is left."""
-        try:
-            self.finish(error)
-        finally:
-            self._end_labelling()
+        self.finish(error)
 
-    __exit__ = Leaving()
+    __exit__ = BlockExit()
 
     def finish(self, error: BaseException | None) -> None:
         """Writes the end, as `with` does when it is left, by an exception or without."""
@@ -154,39 +134,25 @@ class OpenTurn:
 
         self._awaited = AsyncTurn(self, self._recorder)
         await self._awaited.enter()
-        self._begin_labelling()
         return self._awaited
 
     async def leave_awaited(self, kind: Kind, error: Error, at: At) -> None:
         """Ends the turn, as an `async with` block does when it is left."""
-        try:
-            if self._awaited is not None:
-                await self._awaited.leave(error)
-        finally:
-            self._end_labelling()
+        if self._awaited is not None:
+            await self._awaited.leave(error)
 
-    __aexit__ = LeavingAwaited()
+    __aexit__ = AwaitedBlockExit()
 
-    def user(
-        self,
-        text: str,
-        images: Iterable[str] = (),
-        *,
-        expected_end: int | None = None,
-        session_id: str | None = None,
-        tags: Tags = None,
-    ) -> int:
+    def user(self, text: str, images: Iterable[str] = (), *, expected_end: int | None = None) -> int:
         """A user's message (the first one, or one that steers the running turn); `images` are URLs, data: too."""
         urls = list(images)
         content = [{"type": "input_text", "text": text}, *({"type": "input_image", "image_url": url} for url in urls)]
         item = Part("response_item", encoder.encode({"type": "message", "role": "user", "content": content}))
         keys = {"message": text, "images": urls, "local_images": [], "text_elements": []}
         parts = [item, encoder.event("user_message", keys)]
-        return self._write(parts, self._label_here(session_id, tags), expected_end=expected_end)
+        return self._write(parts, expected_end=expected_end)
 
-    def append(
-        self, item: AnyItem, *, expected_end: int | None = None, session_id: str | None = None, tags: Tags = None
-    ) -> int:
+    def append(self, item: AnyItem, *, expected_end: int | None = None) -> int:
         """One item as the model API has it, as a mapping or as its JSON in bytes; the offset behind it.
 
         Each lone surrogate in it, as `os.fsdecode` makes of a byte that is no text, is written as U+FFFD.
@@ -194,40 +160,17 @@ class OpenTurn:
         RecordError, or Conflict if the log does not end at `expected_end`: nothing was written.
         """
         encoded = encoder.encode_item(item)
-        in_haste = session_id is None and tags is None and innermost() is self._around  # most are
-        label = self.label if in_haste else self._label_here(session_id, tags)
         if encoded[2] != "assistant":  # most are not
-            return self._write((Part("response_item", encoded[0]),), label, expected_end=expected_end)
-        return self._append([encoded], label, expected_end, atomic=False)
+            return self._write((Part("response_item", encoded[0]),), expected_end=expected_end)
+        return self._append([encoded], expected_end, atomic=False)
 
-    def append_all(
-        self,
-        items: Iterable[AnyItem],
-        *,
-        expected_end: int | None = None,
-        session_id: str | None = None,
-        tags: Tags = None,
-    ) -> int:
+    def append_all(self, items: Iterable[AnyItem], *, expected_end: int | None = None) -> int:
         """Items as one batch: after a crash all of them are there or none is."""
-        encoded = [encoder.encode_item(item) for item in items]
-        return self._append(encoded, self._label_here(session_id, tags), expected_end, atomic=True)
+        return self._append([encoder.encode_item(item) for item in items], expected_end, atomic=True)
 
-    def event(
-        self,
-        type: str,
-        /,
-        keys: Mapping[str, Any] | None = None,
-        *,
-        session_id: str | None = None,
-        tags: Tags = None,
-        **more: Any,
-    ) -> int:
-        """An event_msg of any type but those that the log writes itself.
-
-        `session_id` and `tags` are the label; a key of the payload that is called so goes into `keys`.
-        """
-        part = encoder.record("event_msg", {"type": type, **(keys or {}), **more})
-        return self._write([part], self._label_here(session_id, tags))
+    def event(self, type: str, /, keys: Mapping[str, Any] | None = None, **more: Any) -> int:
+        """An event_msg of any type but those that the log writes itself, with the keys of both in its payload."""
+        return self._write([encoder.record("event_msg", {"type": type, **(keys or {}), **more})])
 
     def compact(
         self,
@@ -243,7 +186,7 @@ class OpenTurn:
         """
         again = self._context if context is KEEP else _context_part(self.id, context) if context is not None else None
         parts = [compacted(replacement_history, message), *([] if again is None else [again])]
-        return self._write([*parts, encoder.event("context_compacted", {})], self._label_here(), atomic=True)
+        return self._write([*parts, encoder.event("context_compacted", {})], atomic=True)
 
     def abort(self, reason: str = "interrupted") -> None:
         """Ends the turn as interrupted, replaced or review_ended; leaving the block does nothing more then."""
@@ -259,14 +202,7 @@ class OpenTurn:
         """Returns when all that was appended is on the disk: so many bytes from the start."""
         return self._recorder.writer.commit()
 
-    def _label_here(self, session_id: str | None = None, tags: Tags = None) -> Label:
-        """The label of what is written from here. UsageError."""
-        label = self.label if innermost() is self._around else label_scope.in_turn(self.label, self._around)
-        return label if session_id is None and tags is None else label.around(labels.label(session_id, tags))
-
-    def _append(
-        self, items: Sequence[tuple[bytes, str, str | None]], label: Label, expected_end: int | None, *, atomic: bool
-    ) -> int:
+    def _append(self, items: Sequence[tuple[bytes, str, str | None]], expected_end: int | None, *, atomic: bool) -> int:
         with self._recorder.lock:
             standing, opened = self._standing()
             last, plans = opened.last_message, opened.plans
@@ -281,16 +217,14 @@ class OpenTurn:
                 parts.append(Part("response_item", payload))
             if (last, plans) != (opened.last_message, opened.plans):
                 opened = OpenedTurn(opened.id, opened.label, opened.holder, last, plans)
-            end = self._recorder.put(parts, label, standing, opened, expected_end=expected_end, atomic=atomic)
+            end = self._recorder.put(parts, self.label, standing, opened, expected_end=expected_end, atomic=atomic)
         self._recorder.acknowledge()
         return end
 
-    def _write(
-        self, parts: Sequence[Part], label: Label, *, expected_end: int | None = None, atomic: bool = False
-    ) -> int:
+    def _write(self, parts: Sequence[Part], *, expected_end: int | None = None, atomic: bool = False) -> int:
         with self._recorder.lock:
             standing, opened = self._standing()
-            end = self._recorder.put(parts, label, standing, opened, expected_end=expected_end, atomic=atomic)
+            end = self._recorder.put(parts, self.label, standing, opened, expected_end=expected_end, atomic=atomic)
         self._recorder.acknowledge()
         return end
 

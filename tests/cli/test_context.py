@@ -77,25 +77,19 @@ def test_what_read_prints_fits_the_budget_escapes_and_all(text: str, budget: int
     assert run("read", "-1", "--home", tmp_path, "--budget", "10").code == 2
 
 
-def test_history_and_turns_show_what_carries_a_label(tmp_path: Path) -> None:
+def test_turns_and_sessions_are_listed_by_their_labels(tmp_path: Path) -> None:
     with Store(tmp_path).create(cwd="/p", model_provider="m") as log:
         for session_id, tags in (("s1", {"a": "1"}), ("s2", {}), (None, {})):
             with log.turn(TurnContext(model="m1"), session_id=session_id, tags=tags) as turn:
                 turn.user(f"of {session_id}")
     path = log.path
-    shown = run("history", path, "--session-id", "s1").out
-    assert "of s1" in shown
-    assert "of s2" not in shown
-    assert len(run("history", path, "--tag", "a=1", "--json").json) == 1
     turns = run("turns", path, "--json").json
     assert [(each["session_id"], each["tags"]) for each in turns] == [("s1", {"a": "1"}), ("s2", {}), (None, {})]
     assert len(run("turns", path, "--session-id", "s2", "--json").json) == 1
     assert len(run("turns", path, "--tag", "a=1", "--session-id", "s2").out.splitlines()) == 1
     assert len(run("sessions", "--home", tmp_path, "--session-id", "s1", "--json").json) == 1
-    for command in ("history", "turns"):
-        for wrong in (["--session-id", "a b"], ["--tag", "a"], ["--session-id", "s1", "--tag", "session_id=s2"]):
-            assert run(command, path, *wrong).code == 2
-    assert run("history", path, "--prompt", "--session-id", "s1").code == 2
+    for wrong in (["--session-id", "a b"], ["--tag", "a"], ["--session-id", "s1", "--tag", "session_id=s2"]):
+        assert run("turns", path, *wrong).code == 2
 
 
 def test_mcp_serves_the_home_that_is_named_without_the_current_session(home: Path) -> None:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -38,22 +38,15 @@ def history(
     newest: Annotated[int | None, typer.Option("-n", min=0, metavar="N", help="Only the newest N items.")] = None,
     full: Annotated[bool, typer.Option("--full", help="Whole texts.")] = False,
     prompt: Annotated[bool, typer.Option("--prompt", help="As it can be sent: each call with its output.")] = False,
-    session_id: SessionId = None,
-    tag: Tags = None,
     at: At = None,
 ) -> int:
     """List what the model sees, or saw at an earlier moment.
 
     Example: rollout history -1 --at line:40
     """
-    from rollout.errors import UsageError
     from rollout_cli import documents, render
 
-    is_labelled = session_id is not None or bool(tag)
-    if prompt and is_labelled:
-        raise UsageError("--prompt is of the whole history", remedy="leave out --session-id and --tag")
     out, state = Output(), _reconstruct(source, home, at)
-    items: Any = state.history.labelled(session_id, tags(tag)) if is_labelled else state.history
     if prompt:
         items = state.for_prompt()
         items = items if newest is None else items[len(items) - min(newest, len(items)) :]
@@ -62,9 +55,9 @@ def history(
         else:
             out.print(render.history(items, out.columns, full=full))
     elif json:
-        out.print_json(documents.history(items, newest))
+        out.print_json(documents.history(state.history, newest))
     else:
-        out.print(render.history(items, out.columns, newest=newest, full=full))
+        out.print(render.history(state.history, out.columns, newest=newest, full=full))
     return FINE
 
 

@@ -36,8 +36,8 @@ from rollout.fold.history import Entry
 from rollout.format import encoder, labels
 from rollout.format.labels import UNLABELLED, Label
 from rollout.home.store import Store
-from rollout.session import label_scope
 from rollout.session.environment import Ports
+from rollout.session.label_scope import in_force
 from rollout.session.log import SessionLog
 
 MODEL_PROVIDER = "openai"
@@ -94,7 +94,7 @@ class Branches:
     def add(self, items: list[Any]) -> None:
         """Appends to the current branch, with the label in force here. RecordError, NotFound, WriteError."""
         if items:
-            now, label = self._ports.clock(), label_scope.in_force(self._label).envelope
+            now, label = self._ports.clock(), in_force(self._label).envelope
             lines = lines_of(items, now, label)  # refused before anything is made
             self._writable(begins=True).write(lines)
 
@@ -116,14 +116,14 @@ class Branches:
 
         `prunes` tells the oldest items that may go as well (see `ItemLog.replace`).
         """
-        now, label = self._ports.clock(), label_scope.in_force(self._label).envelope
+        now, label = self._ports.clock(), in_force(self._label).envelope
         lines = lines_of(items, now, label)
         is_all, expected = snapshot.is_whole and start == 0, snapshot.entries[start:]
         return bool(expected) and snapshot.log.replace(expected, lines, is_all=is_all, prunes=prunes)
 
     def replace_all(self, items: list[Any]) -> None:
         """Puts items in the place of all of the current branch, all or nothing."""
-        now, label = self._ports.clock(), label_scope.in_force(self._label).envelope
+        now, label = self._ports.clock(), in_force(self._label).envelope
         lines = lines_of(items, now, label)
         self._writable(begins=True).replace_all(lines)
 
@@ -241,7 +241,7 @@ class Branches:
             if current.turn is None:
                 return False
             part = tell_usage(take_usage(counted, current.turn), current)
-            label = label_scope.in_force(self._label).envelope
+            label = in_force(self._label).envelope
             writer.append([encoder.line(part, self._ports.clock(), None, label)])
             return True
 
