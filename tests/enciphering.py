@@ -24,8 +24,8 @@ def nonces() -> Callable[[int], bytes]:
     return lambda n: next(count).to_bytes(n, "big")
 
 
-def a_cipher(key: bytes = KEY, key_id: str = "k1", **keys: Any) -> Cipher:
-    return Cipher({key_id: key}, key_id, randomness=nonces(), **keys)
+def a_cipher(key: bytes = KEY, key_id: str = "k1") -> Cipher:
+    return Cipher({key_id: key}, key_id, randomness=nonces())
 
 
 def enciphered(lines: Sequence[bytes], cipher: Cipher | None = None, thread: str = b.THREAD, first: int = 0) -> bytes:

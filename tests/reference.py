@@ -37,12 +37,6 @@ ITEM_TYPES = (
 EARLIER_SUMMARY = "Another language model started to solve this problem and produced a summary of its thinking process."
 
 
-GONE: Object = {"type": "expired"}
-GONE_SAID: Object = {"type": "expired"}
-"""In the place of items whose time has come: what a user said, and any other. They count, and are not shown."""
-WAS_ITEMS = {"boundary": GONE_SAID, "agent": GONE, "contextual": GONE, "item": GONE}
-
-
 class Place(NamedTuple):
     """Where a line or record begins: in which file of the lineage (oldest is 0), and bytes from that file's start."""
 
@@ -92,8 +86,6 @@ class Record:
     @property
     def item(self) -> Object | None:
         """What it adds to the history, if anything."""
-        if self.was is not None:
-            return WAS_ITEMS.get(self.was)
         if self.kind == "response_item" and visible(self.payload):
             return dict(self.payload)
         if self.kind == "inter_agent_communication":
@@ -101,22 +93,11 @@ class Record:
         return None
 
     @property
-    def was(self) -> str | None:
-        """What it was that has expired: it goes on counting as that."""
-        return self.payload.get("was") if self.kind in ("response_item", "turn_context") and self.expired else None
-
-    @property
-    def expired(self) -> bool:
-        return isinstance(self.payload, Expired)
-
-    @property
     def contextual(self) -> bool:
-        return self.was == "contextual" or (self.kind == "response_item" and contextual(self.payload))
+        return self.kind == "response_item" and contextual(self.payload)
 
     @property
     def boundary(self) -> bool:
-        if self.was is not None:
-            return self.was in ("boundary", "agent")
         item = self.item
         return item is not None and (item["type"] == "agent_message" or is_user_text(item))
 
@@ -308,17 +289,7 @@ def classify(value: Object) -> tuple[str, Any]:
     kind, payload = (value["type"], value["payload"]) if "payload" in value else ("response_item", value)
     if kind not in ENVELOPE_TYPES or kind in WITHOUT_EFFECT:
         return "other", payload
-    if kind == "event_msg" and isinstance(payload, dict) and payload.get("type") == "expired":
-        was = payload.get("was")
-        if was in list(WAS_ITEMS):
-            return "response_item", Expired(payload)
-        if was == "context":
-            return "turn_context", Expired(payload)
     return (kind if well_formed(kind, payload) else "malformed"), payload
-
-
-class Expired(dict[str, Any]):
-    """The payload of what is left of an item or a turn_context."""
 
 
 def well_formed(kind: str, payload: Any) -> bool:
@@ -514,7 +485,7 @@ def fold_history(standing: list[Record]) -> list[Entry]:
         for entry in gone:
             if entry.own:
                 entry.said.out_by = (how, record)
-    return [entry for entry in history if entry.item is not GONE and entry.item is not GONE_SAID]
+    return history
 
 
 def replacement(history: list[Entry], compaction: Record) -> list[Entry]:
@@ -530,9 +501,7 @@ def replacement(history: list[Entry], compaction: Record) -> list[Entry]:
     for item, said, _ in reversed(history):
         if remaining <= 0:
             break
-        if item is GONE_SAID:  # of no length any more
-            kept.append(Entry(item, said, own=False))
-        if item is GONE or item is GONE_SAID or not is_user_text(item):
+        if not is_user_text(item):
             continue
         if "".join(texts(item)).startswith(EARLIER_SUMMARY):
             continue
@@ -543,7 +512,6 @@ def replacement(history: list[Entry], compaction: Record) -> list[Entry]:
         kept.append(Entry(text, said, own=False))
         remaining -= cost
     summary = user_message([payload["message"] or "(no summary available)"])
-    summary = GONE_SAID if payload.get("expired") is True else summary
     return [*reversed(kept), Entry(summary, compaction, own=False)]
 
 
@@ -600,8 +568,7 @@ def find_previous_model(turns: list[Turn], standing: list[Record]) -> str | None
     for turn in reversed(turns):
         user, contexts, _ = of_turn(turn, standing)
         if user and contexts:
-            model = contexts[0].payload.get("model")
-            return None if model is None or contexts[0].expired else str(model)
+            return str(contexts[0].payload["model"])
     return None
 
 
@@ -614,8 +581,6 @@ def find_reference(turns: list[Turn], standing: list[Record]) -> tuple[str, Obje
         # In any turn, one without a user message and the tail behind a turn too.
         if cleared and (not contexts or contexts[-1].index < cleared[-1].index):
             return "cleared", None
-        if user and contexts and contexts[-1].expired:
-            return "cleared", None  # the model was told of it, and what it was told is gone
         if user and contexts:
             return "set", contexts[-1].payload
     return ("cleared" if any(record.turn is None for record in compactions) else "never"), None
@@ -730,4 +695,4 @@ def verdict(record: Record) -> tuple[str, Record | None]:
         return "rolled_back", record.undone_by
     if record.item is None:
         return "metadata", None
-    return record.out_by or ("expired" if record.expired else "visible", None)
+    return record.out_by or ("visible", None)

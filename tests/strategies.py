@@ -157,9 +157,6 @@ class Script:
         total = next(self._numbers)
         self.put(b.token_count(total) if how == "event" else b.usage_record(total))
 
-    def expire(self, was: object) -> None:
-        self.put(b.event("expired", was=was, **({"turn_id": self.turn_id} if was == "context" else {})))
-
     def malformed(self, kind: str, payload: object) -> None:
         self.put(b.line(kind, payload))
 
@@ -227,10 +224,6 @@ rollbacks = step("rollback", st.one_of(pick(1, 2, 3), pick(0, 4, 5, 2**40)))
 removals = step("remove", pick(1, 2, 3, 0, 2**40))
 agents = st.one_of(step("agent", pick("record", "item")), step("instruction", pick(*INSTRUCTIONS)))
 hidden = step("item", pick(*INVISIBLE), st.just(False))
-UNSUMMED = (b.legacy_compacted("", expired=True), b.legacy_compacted("", expired=1))
-WAS = ("boundary", "boundary", "agent", "contextual", "item", "context", "turn", None, 7)
-unsaid = step("expire", pick(*WAS[:3]))
-expired = st.one_of(step("expire", pick(*WAS)), step("put", pick(*UNSUMMED)))
 items = st.one_of(
     *(
         step("item", pick(*ODD_ITEMS), st.booleans()),
@@ -245,28 +238,27 @@ malformed = pick(*(("malformed", kind, payload) for kind, payloads in MALFORMED.
 
 # A session: what the programs write, in their order, with all that can go wrong in it but bad bytes.
 
-openings = st.lists(st.one_of(contexts, contexts, fragments, worlds, step("expire", pick(*WAS[3:6]))), max_size=3)
+openings = st.lists(st.one_of(contexts, contexts, fragments, worlds), max_size=3)
 doings = st.lists(
     st.one_of(
         *(answers, saying, step("tool", st.booleans()), fragments, contexts, flat(compactions, maybe(contexts))),
-        *(rollbacks, tokens, st.one_of(announcements, agents, items, removals, worlds, passed, expired)),
+        *(rollbacks, tokens, st.one_of(announcements, agents, items, removals, worlds, passed)),
     ),
     max_size=5,
 )
 closing = st.one_of(step("complete", ids), step("complete", st.just("own")), step("abort", ids))
 endings = maybe(closing)
 starts = step("start", pick("new", "new", "new", "again", "none"))
-regular_turns = flat(starts, openings, st.one_of(saying, saying, announcements, agents, unsaid), doings, endings)
+regular_turns = flat(starts, openings, st.one_of(saying, saying, announcements, agents), doings, endings)
 own_contexts = step("context", st.just("own"), pick(1, 2, 3))
 compacting_turns = flat(starts, own_contexts, saying, compactions, own_contexts, doings, endings)
 turns_without_a_message = flat(starts, openings, maybe(compactions), st.lists(answers, max_size=1), endings)
 implicit_doings = st.lists(st.one_of(answers, compactions, tokens, step("abort", ids)), max_size=2)
-implicit_turns = flat(openings, st.one_of(saying, agents, unsaid), implicit_doings)
+implicit_turns = flat(openings, st.one_of(saying, agents), implicit_doings)
 # An interrupted turn leaves a message for the model; taking the next turn back takes it too.
 taken_back = flat(starts, saying, fragments, closing, maybe(fragments), starts, openings, saying, rollbacks)
-talk = st.one_of(announcements, expired)
 betweens = st.lists(
-    st.one_of(rollbacks, rollbacks, removals, compactions, fragments, answers, tokens, passed, contexts, talk),
+    st.one_of(rollbacks, rollbacks, removals, compactions, fragments, answers, tokens, passed, contexts, announcements),
     min_size=1,
     max_size=2,
 )
@@ -290,7 +282,7 @@ def well_formed_logs(max_episodes: int = 8) -> st.SearchStrategy[bytes]:
 # Any record in any place.
 
 turn_steps = st.one_of(starts, step("complete", ids), step("abort", ids), saying, announcements, rollbacks, contexts)
-item_steps = st.one_of(answers, fragments, removals, agents, items, step("tool", st.booleans()), compactions, expired)
+item_steps = st.one_of(answers, fragments, removals, agents, items, step("tool", st.booleans()), compactions)
 any_steps = st.one_of(turn_steps, item_steps, worlds, tokens, passed, malformed, step("meta"))
 
 

@@ -1,4 +1,4 @@
-"""A home with keys: what stands on its disk, keys that change, and what lives for a time only."""
+"""A home with keys: what stands on its disk, and keys that change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import rollout
 from rollout import Cipher, NoKey, Store, UsageError
 from rollout.errors import InUse
-from rollout.files.encrypted.lines import encrypt_line, iso
+from rollout.files.encrypted.lines import encrypt_line
 from rollout.files.lineage import open_path
 from tests import builders as b
 from tests.enciphering import KEY, OTHER_KEY, a_cipher, a_secret_log, a_secret_store, enciphered, told
@@ -22,10 +22,6 @@ BOTH = {"k1": KEY, "k2": OTHER_KEY}
 
 def everything(home: Path) -> bytes:
     return b"".join(path.read_bytes() + path.name.encode() for path in sorted(home.rglob("*")) if path.is_file())
-
-
-def open_at(seconds: float, ttl_s: float | None = 60.0) -> Cipher:
-    return a_cipher(ttl_s=ttl_s, clock=lambda: START + seconds)
 
 
 def test_no_word_of_an_encrypted_home_stands_on_its_disk(tmp_path: Path) -> None:
@@ -177,53 +173,19 @@ def test_what_cannot_be_rekeyed_stays_as_it_is(tmp_path: Path, what: str) -> Non
     assert len(list(path.parent.iterdir())) <= 2
 
 
-def test_a_line_that_has_expired_is_not_shown(tmp_path: Path) -> None:
-    with a_secret_log(a_secret_store(tmp_path, open_at(0))) as log:
-        take_turn(log, "old")
-    with a_secret_store(tmp_path, open_at(30), start=START + 30).open(log.id) as again:
-        take_turn(again, "new")
-    seen = {at: texts(rollout.reconstruct(log.path, cipher=open_at(at))) for at in (59, 61, 89, 91)}
-    old, new = ["old", "answer to old"], ["new", "answer to new"]
-    assert seen == {59: old + new, 61: new, 89: new, 91: []}
-    state = rollout.reconstruct(log.path, cipher=open_at(91))
-    assert state.damage == ()
-    assert [turn.status for turn in state.turns] == ["completed", "completed"]
-    assert rollout.verify(log.path, cipher=open_at(91)).ok
-    statuses = [line.status for line in rollout.explain(log.path, cipher=open_at(91))]
-    assert "visible" not in statuses
-
-
 def whole_text(path: Path, cipher: Cipher) -> bytes:
     return b"".join(record.raw for record in rollout.records(path, cipher=cipher))
 
 
-def test_a_time_to_live_is_bound_to_its_line() -> None:
-    cipher = open_at(0)
+def test_a_line_that_was_written_with_a_time_to_live_is_read_like_any_other(tmp_path: Path) -> None:
+    """Earlier versions wrote `expires` ahead of the type, and showed no word of the line from then on."""
+    cipher, mortal = a_cipher(), b.user("q").replace(b'"type"', b'"expires":"2020-01-01T00:00:00.000Z","type"', 1)
     head = enciphered([b.session_meta()], cipher)
-    line = encrypt_line(b.user("q") + b"\n", cipher, b.THREAD, ordinal=1, now=START)
-    assert texts(rollout.reconstruct(head + line, cipher=open_at(59))) == ["q"]
-    longer = line.replace(iso(START + 60).encode(), iso(START + 90).encode())
-    assert longer != line
-    assert rollout.reconstruct(head + longer, cipher=open_at(61)).damage
-
-
-def test_of_an_expired_turn_its_bounds_are_left_without_a_word() -> None:
-    lines = [
-        b.event("task_complete", turn_id="t", last_agent_message="words"),
-        b.event("thread_rolled_back", num_turns=2),
-        b.event("note", text="words"),
-        b.user("words"),
-    ]
-    cipher = open_at(0)
-    data = enciphered([b.session_meta()], cipher) + b"".join(
-        encrypt_line(line + b"\n", cipher, b.THREAD, ordinal=i, now=START) for i, line in enumerate(lines, 1)
-    )
-    assert [record.payload for record in rollout.records(data, cipher=open_at(61))][1:] == [
-        {"type": "task_complete", "turn_id": "t"},
-        {"type": "thread_rolled_back", "num_turns": 2},
-        {"type": "expired"},
-        {"type": "expired", "was": "boundary"},
-    ]
+    line = encrypt_line(mortal + b"\n", cipher, b.THREAD, ordinal=1)
+    assert b',"expires":"2020-01-01T00:00:00.000Z","type":"response_item"' in line
+    assert texts(rollout.reconstruct(head + line, cipher=cipher)) == ["q"]
+    assert [found.status for found in rollout.explain(head + line, cipher=cipher)] == ["metadata", "visible"]
+    assert rollout.reconstruct(head + line.replace(b"2020-", b"2030-"), cipher=cipher).damage
 
 
 def test_only_encrypted_files_are_looked_at_through_the_keys(tmp_path: Path) -> None:

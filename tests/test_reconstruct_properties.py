@@ -272,14 +272,6 @@ SITUATIONS: dict[str, Callable[[Reference], Any]] = {
     "totals that are older than the base": lambda a: (
         a.token_usage is None and any(r.event == "token_count" and r.payload["info"] for r in a.records)
     ),
-    "expired message rolled back": lambda a: any(r.was == "boundary" for r in undone(a)),
-    "expired item that a removal takes": lambda a: any(
-        r.was and r.out_by and r.out_by[0] == "removed" for r in a.records
-    ),
-    "expired settings that clear the reference": lambda a: (
-        a.reference_state == "cleared" and not any(r.compacts for r in a.records)
-    ),
-    "expired summary of an old compaction": lambda a: any(r.legacy and r.payload.get("expired") for r in standing(a)),
     "malformed item in a replacement history": lambda a: any(
         r.compacts and any(i in logs.NO_ITEMS for i in r.payload.get("replacement_history") or []) for r in standing(a)
     ),

@@ -98,7 +98,6 @@ class Status(enum.StrEnum):
     replaced = "replaced"
     rolled_back = "rolled_back"
     removed = "removed"
-    expired = "expired"
     metadata = "metadata"
     event = "event"
     damaged = "damaged"

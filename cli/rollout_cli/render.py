@@ -121,7 +121,6 @@ def explanation(lines: Iterable[rollout.Explained], columns: int | None) -> Iter
     table = Table(parts, "fate", columns)
     yield table.heading()
     styles = {"visible": "green", "damaged": "red", "rolled_back": "dim", "replaced": "dim", "removed": "dim"}
-    styles["expired"] = "dim"
     for line in lines:
         kind, turn = preview(kind_of(line), LABEL_CHARS), short_id(line.turn_id or "-", columns)
         cells = (str(line.line), str(line.offset), kind, turn, fate(line, columns))

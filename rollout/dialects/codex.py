@@ -98,8 +98,6 @@ class Compacted(msgspec.Struct, frozen=True, gc=False):
 
     replacement_history: list[Raw] | None = None
     message: Raw | UnsetType = UNSET
-    expired: Raw | UnsetType = UNSET
-    """true: its time has come, and its message with it (see `expiry`)."""
 
 
 class Count(msgspec.Struct, frozen=True, gc=False):
@@ -107,13 +105,6 @@ class Count(msgspec.Struct, frozen=True, gc=False):
 
     num_turns: int | None = None
     num_items: int | None = None
-
-
-class Expired(msgspec.Struct, frozen=True, gc=False):
-    """This project's own event: what a record `was` whose time has come (see `expiry`)."""
-
-    was: Raw | UnsetType = UNSET
-    turn_id: Raw | UnsetType = UNSET
 
 
 class WorldState(msgspec.Struct, frozen=True, gc=False):

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from rollout.dialects import codex as r
-from rollout.fold.events import EXPIRED, EXPIRED_KINDS, Kind, Mark
+from rollout.fold.events import Kind, Mark
 from rollout.fold.line_types import Names
 from rollout.format.envelope import text_of
 from rollout.format.labels import label_of
@@ -44,7 +44,6 @@ _lifecycle = msgspec.json.Decoder(_Line[r.Lifecycle])
 _context = msgspec.json.Decoder(_Line[r.TurnContext])
 _compacted = msgspec.json.Decoder(_Line[r.Compacted])
 _count = msgspec.json.Decoder(_Line[r.Count])
-_expired = msgspec.json.Decoder(_Line[r.Expired])
 _world = msgspec.json.Decoder(_Line[_State])
 _token_count = msgspec.json.Decoder(_Line[r.TokenCount])
 _token_usage = msgspec.json.Decoder(_Line[r.TokenUsage])
@@ -99,11 +98,11 @@ class Gatherer:
         self._traced = False
         self._mute = (0, 0)
         """The newest mark's `seq`, and how many records older than it show nothing of their turn (a session_meta)."""
-        self.events = {*_LIFECYCLE, "token_count", "thread_rolled_back", "items_removed", "expired"}
+        self.events = {*_LIFECYCLE, "token_count", "thread_rolled_back", "items_removed"}
         if wants_turns:
             self.events.add("item_completed")
         """The events that may leave a mark or tell of tokens."""
-        self.loud_events: set[str | None] = {"token_count", "thread_rolled_back", "items_removed", "expired", None}
+        self.loud_events: set[str | None] = {"token_count", "thread_rolled_back", "items_removed", None}
         """Those that matter where only the history is asked for."""
         self.quiet = {"turn_context", "session_meta"}
         """The other records that do not matter there."""
@@ -268,7 +267,7 @@ class Gatherer:
     def run(self, offset: int, size: int) -> Mark:
         """The mark of the run of plain items that goes on with an item at `offset`."""
         top = self.marks[-1] if self.marks else None
-        if top is not None and top.kind is Kind.ITEMS and top.key is None and top.segment == self.segment:
+        if top is not None and top.kind is Kind.ITEMS and top.segment == self.segment:
             return top
         run = self._mark(Kind.ITEMS, offset, size)
         if self._holds():
@@ -301,19 +300,6 @@ class Gatherer:
         elif type == "items_removed":
             number = _count.decode(data).payload.num_items
             self._take_count(Kind.REMOVED, offset, data, number, "num_items")
-        elif type == "expired":
-            self._take_expired(data, offset)
-
-    def _take_expired(self, data: bytes, offset: int) -> None:
-        expired = _expired.decode(data).payload
-        was = text_of(expired.was)
-        kind = EXPIRED_KINDS.get(was or "")
-        if kind is Kind.BOUNDARY:
-            self._take_boundary(data, offset, key=EXPIRED)
-        elif kind is not None:
-            self._mark(kind, offset, len(data)).key = EXPIRED if kind is not Kind.CONTEXT else text_of(expired.turn_id)
-        if kind is not None:
-            self.marks[-1].number = int(was in {"agent", "item"})
 
     def _take_count(self, kind: Kind, offset: int, data: bytes, number: int | None, name: str) -> None:
         if number is None or number < 0:

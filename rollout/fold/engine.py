@@ -21,7 +21,7 @@ from rollout.fold.checkpoint import Memory
 from rollout.fold.collector import Gatherer
 from rollout.fold.events import Kind, Mark, Span, fold_turns
 from rollout.fold.fast_path import sift, skim
-from rollout.fold.history import Entry, History
+from rollout.fold.history import History
 from rollout.fold.projection import Reference, Settlement
 from rollout.fold.rollback import Claims, Standing
 from rollout.format import envelope as codec
@@ -125,10 +125,6 @@ class Reconstruction:
             self._close_stretch()
             self._settle(at_beginning=True)
         return self._answer(complete)
-
-    def places(self) -> list[Entry]:
-        """The history that was read, with GONE for each item that has expired. Behind `run`, the files still open."""
-        return self._settled.places()
 
     def _read_segment(self, segment: Segment) -> bool:
         """Take a segment's records; True once the answer is complete."""

@@ -41,16 +41,6 @@ class Kind(enum.IntEnum):
 NO_RECORD = frozenset({"damaged", "blank"})
 """The keys of OTHER marks that stand for no record."""
 ITEM_KINDS = frozenset({Kind.BOUNDARY, Kind.CONTEXTUAL, Kind.ITEMS})
-EXPIRED = "expired"
-"""The key of the mark of an item whose time has come: it counts as the item that it was, and shows nothing."""
-EXPIRED_KINDS = {
-    "boundary": Kind.BOUNDARY,
-    "agent": Kind.BOUNDARY,
-    "contextual": Kind.CONTEXTUAL,
-    "item": Kind.ITEMS,
-    "context": Kind.CONTEXT,
-}
-"""By what an expired record was (see `expiry`)."""
 
 
 class Mark(msgspec.Struct, eq=False):
@@ -78,12 +68,9 @@ class Mark(msgspec.Struct, eq=False):
     """ITEMS, ROLLED_BACK, REMOVED: how many. COMPACTED, WORLD, BOUNDARY: 1 if it has a replacement_history, is full, is
     an agent_message."""
     key: str | None = None
-    """STARTED, ABORTED, CONTEXT: the turn id. BOUNDARY: "agent" if another agent's. OTHER: what it is.
-
-    Of the kinds of items: "expired".
-    """
+    """STARTED, ABORTED, CONTEXT: the turn id. BOUNDARY: "agent" if another agent's. OTHER: what it is."""
     text: str | None = None
-    """CONTEXT: the model (None: expired). STARTED, ENDED, ABORTED: the timestamp. BOUNDARY: how the user's text begins.
+    """CONTEXT: the model. STARTED, ENDED, ABORTED: the timestamp. BOUNDARY: how the user's text begins.
 
     OTHER: why it is damaged.
     """

@@ -11,16 +11,14 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from msgspec import UNSET
-
 from rollout.dialects import codex as r
-from rollout.fold.history import GONE, Entry, plain_user_message, summary_of, user_texts
+from rollout.fold.history import Entry, plain_user_message, summary_of, user_texts
 from rollout.items.truncation import cut_texts
 from rollout.limits import BYTES_PER_TOKEN, LEGACY_COMPACTION_USER_TOKENS
 
 
 class _Kept(NamedTuple):
-    """A user's texts that a compaction has kept, as a message, or GONE."""
+    """A user's texts that a compaction has kept, as a message."""
 
     entry: Entry
     tokens: int
@@ -70,7 +68,7 @@ class Folded:
         self._fit_kept(left)
         self._kept.extend(reversed(chosen))
         self._kept_tokens += sum(kept.tokens for kept in chosen)
-        self._since = [_summary(compacted)]
+        self._since = [plain_user_message([summary_of(compacted)])]
 
     def _fit_kept(self, left: int) -> None:
         """Take off what does not fit into so many tokens, from the oldest on; the last that is too long is cut."""
@@ -91,8 +89,6 @@ class Folded:
 
 def _judge(entry: Entry | None, left: int | None) -> tuple[_Kept, int] | None:
     """What a compaction keeps of an entry where so many tokens are left, and how many it takes; None for nothing."""
-    if entry is GONE:
-        return _Kept(GONE, 0), 0
     texts = None if entry is None else user_texts(entry)
     if texts is None:
         return None
@@ -105,8 +101,3 @@ def _judge(entry: Entry | None, left: int | None) -> tuple[_Kept, int] | None:
 
 def _tokens_of(texts: list[str]) -> int:
     return -(-sum(len(text.encode()) for text in texts) // BYTES_PER_TOKEN)
-
-
-def _summary(compacted: r.Compacted) -> Entry:
-    has_expired = compacted.expired is not UNSET and bytes(compacted.expired) == b"true"
-    return GONE if has_expired else plain_user_message([summary_of(compacted)])

@@ -29,8 +29,6 @@ class AgentLine(bytes):
     __slots__ = ()
 
 
-GONE = Raw(b"")
-"""In the place of an item that has expired while a history is made: it counts for what takes items out."""
 NO_SUMMARY = "(no summary available)"
 
 

@@ -11,7 +11,6 @@ from array import array
 from collections.abc import Iterator, Sequence
 
 from rollout.fold.collector import SPOKEN, Gatherer, unpack
-from rollout.fold.events import EXPIRED as HAS_EXPIRED
 from rollout.fold.events import ITEM_KINDS, Kind, Mark, Span
 from rollout.fold.line_types import Names
 from rollout.limits import DEFAULT, Limits
@@ -20,7 +19,6 @@ VISIBLE = "visible"
 REPLACED = "replaced"
 ROLLED_BACK = "rolled_back"
 REMOVED = "removed"
-EXPIRED = "expired"
 METADATA = "metadata"
 EVENT = "event"
 DAMAGED = "damaged"
@@ -124,7 +122,7 @@ class Verdicts:
                 self._removals.append((count - taken, by))
         if self._compaction is not None:
             return REPLACED, self._compaction, tuple(removed)
-        return EXPIRED if mark.key == HAS_EXPIRED else VISIBLE, None, tuple(removed)
+        return VISIBLE, None, tuple(removed)
 
     def __len__(self) -> int:
         return self._count

@@ -8,8 +8,7 @@ first, the answer is that of a whole reconstruction: `recent_entries` says so by
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 import msgspec
@@ -17,8 +16,7 @@ from msgspec import UnsetType
 
 from rollout.dialects import codex as r
 from rollout.fold.engine import Segment
-from rollout.fold.events import EXPIRED_KINDS, ITEM_KINDS
-from rollout.fold.history import GONE, Entry, agent_item, replacement_entries
+from rollout.fold.history import Entry, agent_item, replacement_entries
 from rollout.format import envelope as codec
 from rollout.format import lines
 from rollout.items.shapes import is_shown
@@ -40,67 +38,20 @@ class _Counted(msgspec.Struct, frozen=True, gc=False):
     payload: r.Count
 
 
-class _Expiry(msgspec.Struct, frozen=True, gc=False):
-    payload: r.Expired
-
-
 class _Compaction(msgspec.Struct, frozen=True, gc=False):
     payload: r.Compacted
 
 
 _counted = msgspec.json.Decoder(_Counted)
 _compaction = msgspec.json.Decoder(_Compaction)
-_expired = msgspec.json.Decoder(_Expiry)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Recent:
-    """The newest entries of a history, oldest first.
-
-    `places` says of each how many items of the log go with it where the newest are taken out: it and those right
-    behind it that have expired. None: itself alone, each of them.
-    """
-
-    entries: Sequence[Entry]
-    places: Sequence[int] | None = None
-
-    def newest(self, count: int | None) -> Recent:
-        """The newest `count` of these (None: all)."""
-        first = 0 if count is None else max(0, len(self.entries) - count)
-        return Recent(self.entries[first:], None if self.places is None else self.places[first:])
-
-
-def counted(history: Sequence[Entry]) -> Recent:
-    """A history in which GONE stands for each item that has expired."""
-    entries: list[Entry] = []
-    places: list[int] = []
-    for entry in history:
-        if entry is not GONE:
-            entries.append(entry)
-            places.append(1)
-        elif places:
-            places[-1] += 1
-    return Recent(entries, places if len(entries) < len(history) else None)
-
-
-def recent_entries(segments: Iterable[Segment], count: int | None, limits: Limits = DEFAULT) -> Sequence[Entry] | None:
+def recent_entries(segments: Iterable[Segment], count: int | None, limits: Limits = DEFAULT) -> list[Entry] | None:
     """The newest `count` (None: all) entries of the history, oldest first; None if a whole fold is needed.
 
     Segments come newest first and are not asked for beyond what is needed.
     """
-    found = recent(segments, count, limits)
-    return None if found is None else found.entries
-
-
-def recent(segments: Iterable[Segment], count: int | None, limits: Limits = DEFAULT) -> Recent | None:
-    """The same entries, and the places that they take in the log."""
-    gone: dict[int, int] = {}
-    found = _recent(segments, count, limits, _none_plain, _as_it_is, gone)
-    return None if found is None else _with_places(found, gone)
-
-
-def _with_places(found: list[Entry], gone: dict[int, int]) -> Recent:
-    return Recent(found, [1 + gone.get(i, 0) for i in range(len(found) - 1, -1, -1)] if gone else None)
+    return _recent(segments, count, limits, _none_plain, _as_it_is)
 
 
 def recent_items(
@@ -114,7 +65,7 @@ def recent_items(
 
     It is given lines of any kind, in order; None where it does not know of one of them.
     """
-    return _recent(segments, count, limits, plain, of_entry, {})
+    return _recent(segments, count, limits, plain, of_entry)
 
 
 def recent_and_items(
@@ -123,18 +74,15 @@ def recent_and_items(
     limits: Limits,
     plain: Callable[[list[bytes]], list[T] | None],
     of_entry: Callable[[Entry], T],
-) -> tuple[Recent, list[T]] | None:
-    """What `recent` and `recent_items` give, in one pass that decodes each line once."""
+) -> tuple[list[Entry], list[T]] | None:
+    """What `recent_entries` and `recent_items` give, in one pass that decodes each line once."""
 
     def with_lines(run: list[bytes]) -> list[tuple[Entry, T]] | None:
         made = plain(run)
         return None if made is None else list(zip(run, made, strict=True))
 
-    gone: dict[int, int] = {}
-    found = _recent(segments, count, limits, with_lines, lambda entry: (entry, of_entry(entry)), gone)
-    if found is None:
-        return None
-    return _with_places([entry for entry, _ in found], gone), [item for _, item in found]
+    found = _recent(segments, count, limits, with_lines, lambda entry: (entry, of_entry(entry)))
+    return None if found is None else ([entry for entry, _ in found], [item for _, item in found])
 
 
 def _recent(
@@ -143,9 +91,7 @@ def _recent(
     limits: Limits,
     plain: Callable[[list[bytes]], list[T] | None],
     of_entry: Callable[[Entry], T],
-    gone: dict[int, int],
 ) -> list[T] | None:
-    """`gone` is filled: so many items have expired right behind the i-th newest that is shown."""
     found: list[T] = []
     if count == 0:
         return found
@@ -161,7 +107,7 @@ def _recent(
                     found += reversed(made)
                 else:
                     for line in reversed(part):
-                        removed = _take_records(line, limits.depth, found, removed, of_entry, gone)
+                        removed = _take_records(line, limits.depth, found, removed, of_entry)
                 if count is not None and len(found) >= count:
                     raise _Complete
     except _Complete:
@@ -180,14 +126,8 @@ def _as_it_is(entry: Entry) -> Entry:
     return entry
 
 
-def _take_records(
-    line: bytes, depth: int, found: list[T], removed: int, of_entry: Callable[[Entry], T], gone: dict[int, int]
-) -> int:
-    """Adds what a line shows, newest first; how many older items are taken out now.
-
-    `items_removed` counts items by their places in the log, those that have expired too, so that it takes the same
-    ones whenever it is read; who writes it counts what has expired above what he takes.
-    """
+def _take_records(line: bytes, depth: int, found: list[T], removed: int, of_entry: Callable[[Entry], T]) -> int:
+    """Adds what a line shows, newest first; how many older items are taken out now."""
     for data, envelope in _records(line, depth):
         if envelope.type == "compacted":
             base = _base(data)
@@ -196,11 +136,6 @@ def _take_records(
                 raise _Complete
         elif envelope.type == "event_msg":
             removed += _removed_by(data, envelope.payload)
-            if isinstance(envelope.payload, r.Head) and envelope.payload.type == "expired" and was_item(data):
-                if removed:
-                    removed -= 1
-                else:
-                    gone[len(found)] = gone.get(len(found), 0) + 1
         elif (entry := _entry(data, envelope)) is not None:
             if removed:
                 removed -= 1
@@ -220,11 +155,6 @@ def _removed_by(data: bytes, head: r.Head | UnsetType | None) -> int:
     if head.type == "thread_rolled_back" and (counted.num_turns or 0) > 0:
         raise _Unknown
     return max(0, counted.num_items or 0) if head.type == "items_removed" else 0
-
-
-def was_item(data: bytes) -> bool:
-    """Whether an event `expired` is all that is left of an item: it is not shown, but counts as one."""
-    return EXPIRED_KINDS.get(codec.text_of(_expired.decode(data).payload.was) or "") in ITEM_KINDS
 
 
 def _base(data: bytes) -> list[Entry] | None:

@@ -13,10 +13,9 @@ from typing import Any
 
 from msgspec import Raw
 
-from rollout.fold.events import EXPIRED, ITEM_KINDS, Kind, Mark, Span
+from rollout.fold.events import ITEM_KINDS, Kind, Mark, Span
 from rollout.fold.forward import Folded
 from rollout.fold.history import (
-    GONE,
     AgentLine,
     Entry,
     open_compaction,
@@ -65,10 +64,8 @@ class Settlement:
         self.has_old_compaction = False
         """One of the old kind stands, newer than the base."""
         self.model: str | None = None
-        self.knows_model = False
-        """It is found; None then says that it has expired."""
         self.summaries: set[str] = set()
-        """What compactions of the history left as its summary, once `places` has made it."""
+        """What compactions of the history left as its summary, once `entries` has made it."""
         self.world_open = True
         """Older records may be part of the world state."""
         self._reference: Mark | ContextCleared | None = None
@@ -78,12 +75,12 @@ class Settlement:
     @property
     def knows_settings(self) -> bool:
         """Nothing older changes the previous model or the reference context."""
-        return self.knows_model and self._reference is not None
+        return self.model is not None and self._reference is not None
 
     @property
     def is_complete(self) -> bool:
         """Nothing older changes the history, the previous model or the reference context."""
-        return self.base is not None and (self.knows_settings or (self.knows_model and self.has_old_compaction))
+        return self.base is not None and (self.knows_settings or (self.model is not None and self.has_old_compaction))
 
     def add(self, marks: Sequence[Mark]) -> None:
         """One folded stretch, older than all before; its marks oldest first."""
@@ -121,9 +118,7 @@ class Settlement:
     def _keep_texts_only(self, mark: Mark) -> None:
         """An old compaction keeps the users' texts alone: the bytes of everything else can go."""
         mark.lines = None
-        if mark.kind is Kind.BOUNDARY and mark.key == EXPIRED and not mark.number:
-            return
-        if mark.kind is Kind.BOUNDARY and mark.key not in {"agent", EXPIRED}:
+        if mark.kind is Kind.BOUNDARY and mark.key != "agent":
             texts = user_texts(mark.data or self._fetch(mark))
             mark.data = None if texts is None else bytes(plain_user_message(texts))
             mark.key = "texts"
@@ -150,14 +145,13 @@ class Settlement:
             if mark.kind is Kind.CONTEXT and span is not None and span.fits(mark.key)
         ]
         compacted = max((i for i, mark in enumerate(standing) if mark.kind is Kind.COMPACTED), default=-1)
-        if not self.knows_model and is_user_turn and contexts:
-            self.model, self.knows_model = standing[contexts[0]].text, True
+        if self.model is None and is_user_turn and contexts:
+            self.model = standing[contexts[0]].text
         if self._reference is None:
             if compacted > (contexts[-1] if contexts else -1):
                 self._reference = ContextCleared()
             elif is_user_turn and contexts:
-                last = standing[contexts[-1]]
-                self._reference = ContextCleared() if last.text is None else last
+                self._reference = standing[contexts[-1]]
 
     def _add_world(self, marks: Sequence[Mark]) -> None:
         for mark in reversed(marks):
@@ -189,13 +183,6 @@ class Settlement:
 
     def entries(self) -> list[Entry]:
         """The history (S3), from what was added."""
-        return [entry for entry in self.places() if entry is not GONE]
-
-    def places(self) -> list[Entry]:
-        """The same with GONE for each item that has expired.
-
-        `items_removed` counts places in the log, those too, so that it takes the same items whenever it is read.
-        """
         folded = Folded()
         for mark in reversed(self._ops):
             if mark.kind is Kind.REMOVED:
@@ -215,8 +202,6 @@ class Settlement:
     def _entries_of(self, mark: Mark) -> Sequence[Entry | None]:
         if mark.lines is not None:
             return mark.lines[::-1]
-        if mark.key == EXPIRED:
-            return [GONE]
         if mark.key == "dropped":
             return [None] * max(1, mark.number)
         if mark.key == "texts":

@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from rollout.dialects import codex as r
 from rollout.fold.collector import SPOKEN, unpack
-from rollout.fold.events import EXPIRED, ITEM_KINDS, Kind, Mark, Span
+from rollout.fold.events import ITEM_KINDS, Kind, Mark, Span
 from rollout.fold.history import raw_item, replacement_entries
 from rollout.fold.projection import Settlement
 from rollout.fold.turn_list import turn_stands
@@ -48,11 +48,6 @@ class Tally:
         return self._settled.base
 
     @property
-    def knows_model(self) -> bool:
-        """Whether `model` is found, be it that it has expired."""
-        return self._settled.knows_model
-
-    @property
     def is_apart(self) -> bool:
         """Whether what is older only adds its own messages, or none: nothing here takes of them or replaces them."""
         return self.base is not None or not (self._removed or self._settled.has_old_compaction)
@@ -63,7 +58,7 @@ class Tally:
         for mark in reversed(marks):
             if mark.kind is Kind.OTHER and mark.key == "damaged" and mark.segment == 0:
                 self.damaged.add(mark.newlines)
-            elif (mark.kind is Kind.BOUNDARY and mark.key != EXPIRED) or (
+            elif mark.kind is Kind.BOUNDARY or (
                 mark.kind is Kind.ANNOUNCED and (self.first is None or self.first.kind is Kind.ANNOUNCED)
             ):
                 self.first = mark

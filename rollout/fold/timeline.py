@@ -42,7 +42,6 @@ _EVENTS = {
     "items_removed": REMOVAL,
     "token_count": TOKENS,
     "error": ERROR,
-    "expired": ITEM,
 }
 _TYPES = {
     "compacted": COMPACTION,
@@ -98,7 +97,7 @@ class Step:
     @property
     def item(self) -> dict[str, Any] | None:
         """What the model was shown; None for a step that is no item."""
-        if self.kind != ITEM or self.name == "expired":
+        if self.kind != ITEM:
             return None
         if self.name == "inter_agent_communication":
             found: Any = codec.decode_value(agent_item(self.data))

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from rollout.fold.collector import MUTE, PLAN, unpack
-from rollout.fold.events import EXPIRED, ITEM_KINDS, Kind, Mark, Span
+from rollout.fold.events import ITEM_KINDS, Kind, Mark, Span
 from rollout.fold.history import AgentLine, Entry, History, plain_items
 from rollout.format.labels import Label
 
@@ -76,7 +76,7 @@ def _shows(mark: Mark) -> bool:
 
 
 def _see_turn(span: Span, marks: Sequence[Mark]) -> SeenTurn:
-    items = [mark for mark in marks if mark.stands and mark.kind in ITEM_KINDS and mark.key != EXPIRED]
+    items = [mark for mark in marks if mark.stands and mark.kind in ITEM_KINDS]
     stands = turn_stands(marks)
     user = next((m for m in marks if m.kind is Kind.BOUNDARY and (m.stands or not stands)), None)
     contexts = [m for m in marks if m.kind is Kind.CONTEXT and span.fits(m.key) and (m.stands or not stands)]

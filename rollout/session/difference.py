@@ -95,8 +95,6 @@ class Diff:
         """
         own = [i for i, entry in enumerate(self.before.history.entries) if not isinstance(entry, msgspec.Raw)]
         lines = [line for line in Explanation(self.before.origin) if line.status == "visible"]
-        if len(own) != len(lines):  # not all that count are shown: some have expired
-            return (None,) * len(self.gone)
         places = {i: _place(line) for i, line in zip(own, lines, strict=True)}
         gone = [places.get(i) for run in self._of("gone") for i in range(run.before, run.before + run.count)]
         wanted = set(gone)

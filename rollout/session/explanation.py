@@ -20,7 +20,7 @@ class Explained(msgspec.Struct, frozen=True, gc=False):
     """One line (a line that holds several records gives several of these).
 
     `status` is one of visible, replaced (by the compaction in line `by`), rolled_back (by the marker in line `by`),
-    removed (by the items_removed in line `by`), expired, metadata, event, damaged (`reason`), blank. `inherited` is the
+    removed (by the items_removed in line `by`), metadata, event, damaged (`reason`), blank. `inherited` is the
     thread id of the base that the line lies in, None for the file's own lines; `path` is the file that it lies in.
     `type` and `kind` are those of the `Record` there (cut at 200 characters), None where the bytes are no record.
     """

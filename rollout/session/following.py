@@ -39,7 +39,7 @@ from rollout.session.record import Record, read_records
 Happening: TypeAlias = Literal["line", "undone", "cut", "replaced"] | Whereto
 
 _MARKERS = frozenset({"thread_rolled_back", "items_removed", "compacted"})
-_LOST = {"rolled_back": "rolled back", "replaced": "compacted away", "removed": "removed", "expired": "expired"}
+_LOST = {"rolled_back": "rolled back", "replaced": "compacted away", "removed": "removed"}
 _LEAST_S = 0.01
 _MOST_PLACES, _MOST_VISIBLE = 256, 10_000
 _STEP_BYTES = 1 << 16

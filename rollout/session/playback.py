@@ -43,7 +43,7 @@ from rollout.session.status_at import Judgements
 _LINES_A_PAUSE = 256
 _MORE_LINES = 64  # how far behind the steps of a scene tokens and the model are looked for
 _TOLD = 4  # things that lines tell of them
-_AGENTS = frozenset({"inter_agent_communication", "agent_message", "expired"})
+_AGENTS = frozenset({"inter_agent_communication", "agent_message"})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

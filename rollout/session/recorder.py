@@ -140,7 +140,7 @@ class Recorder:
             ordinal += len(parts)
         if self._cipher is not None:  # with its mark: that is authenticated too
             marked = recovery.mark_batch(lines) if atomic else lines
-            lines = [encrypt_line(line, self._cipher, self.thread, now=now) for line in marked]
+            lines = [encrypt_line(line, self._cipher, self.thread) for line in marked]
         is_same = turn is standing.turn and standing.left_open is None and shown == standing.shown
         if ordinal is not None or not is_same:
             standing = Standing(ordinal, None, turn, shown)

@@ -21,7 +21,7 @@ _AHEAD_BYTES = 256 * 1024  # how far a judgement is made to reach, at least
 _BACK_BYTES = 1024 * 1024  # how far back a step may lie for a judgement to be asked whether it holds there
 _LINES_A_ROW = 4  # about every other line is an event
 _ALL = 1 << 62
-_RUN_NAMES = frozenset({"world_state", "blank", "expired"})
+_RUN_NAMES = frozenset({"world_state", "blank"})
 
 
 @dataclasses.dataclass(slots=True)

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rollout
-from rollout.fold.engine import Reconstruction, Segment
+from rollout.fold.engine import Segment
 from rollout.fold.history import History
-from rollout.fold.newest_items import counted, recent, recent_entries
+from rollout.fold.newest_items import recent_entries
 from rollout.format.lines import BytesSource
 from rollout.limits import Limits
 from tests import builders as b
@@ -53,19 +53,13 @@ def test_the_newest_items_of_a_damaged_log_are_the_end_of_its_history(
 
 @settings(max_examples=50)
 @given(st.one_of(logs.any_logs(), logs.well_formed_logs()), st.integers(1, 5), limits)
-def test_taking_out_the_places_of_the_newest_items_leaves_the_others(data: bytes, count: int, cut: Limits) -> None:
+def test_taking_out_the_newest_items_leaves_the_others(data: bytes, count: int, cut: Limits) -> None:
     data += b"" if data.endswith(b"\n") else b"\n"
     history = list(rollout.reconstruct(data).history)
     segment = Segment(BytesSource(data), len(data))
-    reconstruction = Reconstruction([segment])
-    reconstruction.run()
-    folded = counted(reconstruction.places()).newest(count)
-    found = recent([segment], count, cut) or folded
-    places = list(found.places or [1] * len(found.entries))
-    assert places == list(folded.places or [1] * len(folded.entries))
-    assert list(History(found.entries)) == list(History(folded.entries)) == history[-count:]
-    taken = sum(places)
-    assert list(rollout.reconstruct(data + b.log(b.items_removed(taken))).history) == history[: -count or None]
+    found = recent_entries([segment], count, cut)
+    assert found is None or list(History(found)) == history[-count:]
+    assert list(rollout.reconstruct(data + b.log(b.items_removed(count))).history) == history[:-count]
 
 
 def test_reading_stops_at_the_last_item_that_is_asked_for() -> None:

@@ -11,7 +11,8 @@ import rollout
 from rollout.adapters.agents import RolloutSession, itemlog
 from rollout.adapters.agents.tail import KEPT_BYTES
 from rollout.files.lineage import Lineage
-from rollout.fold.newest_items import Recent, recent
+from rollout.fold.history import Entry
+from rollout.fold.newest_items import recent_entries
 from tests.integrations.agent_sessions import run, say, says
 
 
@@ -20,13 +21,13 @@ def test_a_pop_behind_what_another_has_written_reads_nothing_ahead(
 ) -> None:
     asked: list[int] = []
 
-    def recording(lineage: Lineage, count: int, limits: rollout.Limits) -> Recent | None:
+    def recording(lineage: Lineage, count: int, limits: rollout.Limits) -> list[Entry] | None:
         asked.append(count)
-        return recent(lineage, count, limits)
+        return recent_entries(lineage, count, limits)
 
     session, other = RolloutSession("s", tmp_path), RolloutSession("s", tmp_path)
     run(session.add_items(says(*map(str, range(20)))))
-    monkeypatch.setattr(itemlog, "recent", recording)
+    monkeypatch.setattr(itemlog, "recent_entries", recording)
     for _ in range(5):
         run(session.add_items(says("a")))
         assert run(other.pop_item()) == say("a")

@@ -19,7 +19,7 @@ from rollout_cli.homes import thread_of
 
 Progress = Callable[[int, int], None]
 Wanted = Callable[[rollout.Explained], bool]
-SEEN = frozenset({"visible", "replaced", "rolled_back", "removed", "expired"})
+SEEN = frozenset({"visible", "replaced", "rolled_back", "removed"})
 """The fates of a line that the model sees or has seen."""
 _PASSES, _STEP_BYTES = 3, 1 << 20
 _HEAD_RECORDS = 1000

@@ -24,10 +24,14 @@ def facts_of(chronicle: Chronicle, teller: Teller) -> list[tuple[str, str]]:
     counts = chronicle.statuses
     seen = ", ".join(
         f"{counts[status]:,} {words}"
-        for status, words in (("visible", "in the context"), ("replaced", "replaced"), ("rolled_back", "taken back"),
-                              ("removed", "removed"), ("expired", "expired"))
+        for status, words in (
+            ("visible", "in the context"),
+            ("replaced", "replaced"),
+            ("rolled_back", "taken back"),
+            ("removed", "removed"),
+        )
         if counts[status]
-    )  # fmt: skip
+    )
     found = [
         ("thread", chronicle.thread_id),
         ("begun", local_time(_text(session.get("timestamp")))),

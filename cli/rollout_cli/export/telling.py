@@ -138,7 +138,7 @@ _NOTES = {
 
 def fate_of(explained: rollout.Explained) -> str:
     """What became of a line, in words; empty for what is as it was."""
-    words = [explained.status] if explained.status == "expired" else []
+    words = []
     if explained.status in _FATES:
         words.append(f"{_FATES[explained.status]} {explained.by}")
     if explained.inherited is not None:

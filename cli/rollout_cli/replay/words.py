@@ -15,7 +15,6 @@ FATES = {
     "replaced": "folded",
     "removed": "removed",
     "damaged": "damaged",
-    "expired": "expired",
 }
 """What is said of a step that the model does not see (any more), by its status."""
 _STYLES = {
@@ -31,15 +30,13 @@ _FATE_STYLES = {
     "removed": "dim strike",
     "replaced": "dim",
     "damaged": "red",
-    "expired": "dim",
 }
 
 
 def describe_step(step: rollout.Step) -> Described:
     """The label and the whole text of a step."""
     if step.kind == "item":
-        item = step.item
-        return Described("expired", "(its time has come)") if item is None else describe(item)
+        return describe(step.item or {})
     if step.status == "damaged" or step.kind == "damaged":
         return Described("damaged", step.reason or "no record")
     payload = step.payload

@@ -251,8 +251,8 @@ class Branches:
         """The rollout of a new branch, on the disk: it refers to the source up to where the cut is."""
         place: Place | None = end
         taken = 0
-        if conversation is not None and cut.kept is not None and (taken := conversation.places_behind(cut.kept)):
-            place = conversation.placed[cut.kept].place
+        if conversation is not None and cut.kept is not None and cut.kept < len(conversation.placed):
+            place, taken = conversation.placed[cut.kept].place, len(conversation.placed) - cut.kept
         with self._store.open(Path((place or end).path), "read") as source:
             child = source.fork((place or end).offset, copy=self._is_deep(end))
         with child:

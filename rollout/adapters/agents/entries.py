@@ -19,7 +19,7 @@ def nothing() -> encoder.Part:
 
 
 def removal(count: int) -> encoder.Part:
-    """Takes the newest items out, those counted in that have expired."""
+    """Takes the newest items out."""
     return encoder.event("items_removed", {"num_items": count})
 
 

@@ -4,9 +4,6 @@ Every call is whole: what `write` has written is on the disk, all or nothing; a 
 a compaction with nothing in it. Safe to use from several threads and processes: the file is locked for a call alone,
 and read without a lock. A log that was moved, sealed or replaced meanwhile is found again, and unsealed before it is
 written to. What may have been written is never written again.
-
-An item of an encrypted log that has expired is not there for any call (see `fold.expiry`): a pop takes out the newest
-one that is shown, and with it those above that nobody sees.
 """
 
 from __future__ import annotations
@@ -21,12 +18,11 @@ from typing import Any, TypeVar
 
 from rollout.adapters.agents.entries import can_be_copied, decoded, nothing, removal
 from rollout.adapters.agents.opaque import item_of, plain_items_of
-from rollout.adapters.agents.tail import KEPT_BYTES, KEPT_ITEMS, Lifetime, Tail, lifetime_of, tail_of
+from rollout.adapters.agents.tail import KEPT_BYTES, KEPT_ITEMS, Tail, tail_of
 from rollout.adapters.agents.turns import Used, changes
 from rollout.errors import Displaced, Locked, NotFound, Poisoned, SourceError
 from rollout.files.bases import Bases, Likely
 from rollout.files.displaced import stands_at_end
-from rollout.files.encrypted.keyed_disk import has_keys
 from rollout.files.lineage import Lineage, holds_record, open_path, visible_end
 from rollout.files.plain import FileSource
 from rollout.files.sealed import seal
@@ -34,7 +30,7 @@ from rollout.files.shared_writer import SharedWriter
 from rollout.files.writer import holder
 from rollout.fold.engine import Reconstruction
 from rollout.fold.history import Entry
-from rollout.fold.newest_items import Recent, counted, recent, recent_and_items, recent_items
+from rollout.fold.newest_items import recent_and_items, recent_entries, recent_items
 from rollout.format import encoder
 from rollout.limits import DEFAULT, KIB, Limits
 from rollout.session.environment import Ports
@@ -117,9 +113,8 @@ class ItemLog:
                 self._wanted = 1 if tail is None else min(2 * self._wanted, KEPT_ITEMS)
                 tail = self._read_tail(shared)
             if tail.entries:
-                part = removal(1 if tail.places is None else tail.places[-1])
-                left = tail.without_newest(writer.append([encoder.line(part, self._ports.clock())]))
-                self._tail = left if left.size_bytes <= KEPT_BYTES else None
+                left = tail.without_newest(writer.append([encoder.line(removal(1), self._ports.clock())]))
+                self._tail = left if left.is_lasting and left.size_bytes <= KEPT_BYTES else None
             return list(tail.entries[-1:])
 
         found = self._change(append)
@@ -130,8 +125,8 @@ class ItemLog:
         line = encoder.line(nothing(), self._ports.clock())
 
         def append(shared: _Shared) -> None:
-            end, is_plain = shared.writer.append([line]), not has_keys(self._ports.fs)
-            self._tail = Tail(shared.writer.identity, end, (), 0, is_whole=True) if is_plain else None
+            end = shared.writer.append([line])
+            self._tail = Tail(shared.writer.identity, end, (), 0, is_whole=True)
 
         self._change(append)
 
@@ -141,7 +136,7 @@ class ItemLog:
 
     def entries(self, limit: int) -> list[Entry]:
         """The newest `limit` items undecoded, oldest first."""
-        return self._read(lambda path: list(self._recent(path, limit, None)[0].entries))
+        return self._read(lambda path: self._recent(path, limit, None)[0])
 
     def replace(
         self,
@@ -159,14 +154,13 @@ class ItemLog:
 
         def append(shared: _Shared) -> bool:
             writer, path = shared.writer, Path(shared.writer.path)
-            found, lifetime = self._recent(path, len(expected) + is_all, writer.end)
-            if list(found.entries) != expected:
+            found, has_bases = self._recent(path, len(expected) + is_all, writer.end)
+            if found != expected:
                 return False
-            is_known = lifetime is None or not lifetime.is_over  # else there may be more than was found
-            between: list[bytes] | None = [] if is_all and is_known else None
+            between: list[bytes] | None = [] if is_all and has_bases else None
             if between is None and prunes is not None:
                 between = self._between(path, writer.end, len(expected), prunes)
-            part = nothing() if between is not None else removal(sum(found.places or [len(expected)]))
+            part = nothing() if between is not None else removal(len(expected))
             writer.append([encoder.line(part, self._ports.clock()), *(between or []), *lines], atomic=True)
             return True
 
@@ -203,14 +197,20 @@ class ItemLog:
         if limit is None or limit > KEPT_ITEMS:
             with self._opened(path) as lineage:
                 items = recent_items(lineage, limit, _limits_for(limit), plain_items_of, item_of)
-            return [item_of(entry) for entry in self._folded(path, limit)] if items is None else items
+            if items is not None:
+                return items
+            with self._opened(path) as lineage:
+                return [item_of(entry) for entry in _folded(lineage, limit)]
         tail = self._tail
         if tail is not None and tail.knows(limit) and self._holds(tail, path):
             return decoded(tail.entries[max(0, len(tail.entries) - limit) :])
         with self._opened(path) as lineage:
             found = recent_and_items(lineage, limit, _limits_for(limit), plain_items_of, item_of)
             self._tail = None if found is None else self._tail_at(lineage, found[0], limit)
-        return decoded(self._folded(path, limit)) if found is None else found[1]
+        if found is not None:
+            return found[1]
+        with self._opened(path) as lineage:
+            return decoded(_folded(lineage, limit))
 
     def _holds(self, tail: Tail, path: Path) -> bool:
         try:
@@ -226,48 +226,39 @@ class ItemLog:
 
     def _read_tail(self, shared: _Shared) -> Tail:
         wanted = self._wanted
-        writer, (found, lifetime) = shared.writer, self._recent(shared.path, wanted, shared.writer.end)
-        return tail_of(writer.identity, writer.end, found, lifetime, is_whole=len(found.entries) < wanted)
+        writer, (found, has_bases) = shared.writer, self._recent(shared.path, wanted, shared.writer.end)
+        return tail_of(writer.identity, writer.end, found, is_whole=len(found) < wanted, is_lasting=has_bases)
 
-    def _tail_at(self, lineage: Lineage, found: Recent, wanted: int) -> Tail | None:
-        """What was read, to be kept; None if the file does not end in a whole line, or it is too much."""
+    def _tail_at(self, lineage: Lineage, found: list[Entry], wanted: int) -> Tail | None:
+        """What was read, to be kept; None if a base is missing, the last line is not whole, or it is too much."""
         first, end = lineage.opened[0], lineage.end
-        if first.file is None or end == 0 or end != first.source.size or first.source.read_at(end - 1, 1) != b"\n":
+        if lineage.missing or first.file is None:
             return None
-        lifetime, is_whole = lifetime_of(lineage, found.entries, self._ports.fs), len(found.entries) < wanted
-        tail = tail_of(first.file.identity, end, found, lifetime, is_whole=is_whole)
+        if end == 0 or end != first.source.size or first.source.read_at(end - 1, 1) != b"\n":
+            return None
+        tail = tail_of(first.file.identity, end, found, is_whole=len(found) < wanted)
         return tail if tail.size_bytes <= KEPT_BYTES else None
 
-    def _recent(self, path: Path, limit: int | None, size: int | None) -> tuple[Recent, Lifetime | None]:
+    def _recent(self, path: Path, limit: int | None, size: int | None) -> tuple[list[Entry], bool]:
+        """The newest `limit` entries; and whether all bases were at hand: one that is missing may come back."""
         with self._opened(path, size) as lineage:
-            found = recent(lineage, limit, _NEAR)
+            found = recent_entries(lineage, limit, _NEAR)
             if found is not None:
-                return found, lifetime_of(lineage, found.entries, self._ports.fs)
+                return found, not lineage.missing
         with self._opened(path, size) as lineage:  # somebody has rolled it back, or compacted it as of old
-            reconstruction = Reconstruction(lineage)
-            reconstruction.run()
-            found = counted(reconstruction.places()).newest(limit)
-            return found, lifetime_of(lineage, found.entries, self._ports.fs)
-
-    def _folded(self, path: Path, limit: int | None) -> list[Entry]:
-        """The same by the fold of the whole history."""
-        with self._opened(path) as lineage:
-            history = Reconstruction(lineage).run().history
-        return list(history.entries[0 if limit is None else max(0, len(history) - limit) :])
+            return _folded(lineage, limit), not lineage.missing
 
     def _between(self, path: Path, end: int, count: int, prunes: Callable[[Any], bool]) -> list[bytes] | None:
         """The lines of the items ahead of the newest `count` that are to stay; None if none is to go (see `replace`).
 
         None too where a second line would say less or other than the first: an item that has none of its own, or one
-        with a number or a time to live; and usage would be that of another turn. And where not all items are at hand.
+        with a number; and usage would be that of another turn. And where not all items are at hand.
         """
-        found, lifetime = self._recent(path, None, end)
-        older = found.entries[: len(found.entries) - count]
+        found, has_bases = self._recent(path, None, end)
+        older = found[: len(found) - count]
         pruned = next((i for i, entry in enumerate(older) if not prunes(item_of(entry))), len(older))
         kept = older[pruned:]
-        if not pruned or len(kept) > pruned or not all(map(can_be_copied, kept)):
-            return None
-        if lifetime is not None and (kept or lifetime.is_over):
+        if not has_bases or not pruned or len(kept) > pruned or not all(map(can_be_copied, kept)):
             return None
         if kept:
             with self._opened(path, end) as lineage:
@@ -371,6 +362,12 @@ class ItemLog:
         with self._guard:
             if self._shared is shared:
                 self._shared = None
+
+
+def _folded(lineage: Lineage, limit: int | None) -> list[Entry]:
+    """The newest `limit` entries by the fold of the whole history."""
+    history = Reconstruction(lineage).run().history
+    return list(history.entries[0 if limit is None else max(0, len(history) - limit) :])
 
 
 def _limits_for(count: int | None) -> Limits:

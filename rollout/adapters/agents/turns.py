@@ -23,8 +23,7 @@ from rollout.dialects import codex as r
 from rollout.files.log_end import records_in
 from rollout.files.source import Origin
 from rollout.fold.engine import Reconstruction, Segment
-from rollout.fold.history import GONE, AgentLine, Entry, agent_item, raw_item, replacement_entries
-from rollout.fold.newest_items import was_item
+from rollout.fold.history import AgentLine, Entry, agent_item, raw_item, replacement_entries
 from rollout.format import envelope as codec
 from rollout.format import lines
 from rollout.items.shapes import is_shown
@@ -62,13 +61,9 @@ class Added(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Removed:
-    """The newest `count` items were taken out, those counted in that have expired."""
+    """The newest `count` items were taken out."""
 
     count: int
-
-
-class Expired(NamedTuple):
-    """An item whose time has come: it is not there any more, but `Removed` counts it."""
 
 
 class Replaced(NamedTuple):
@@ -89,7 +84,7 @@ class Used(NamedTuple):
     place: Place | None
 
 
-Change: TypeAlias = Added | Expired | Removed | Replaced | Refolded | Used
+Change: TypeAlias = Added | Removed | Replaced | Refolded | Used
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -109,23 +104,14 @@ class Placed:
 class Conversation:
     """The items of a branch as they stand, oldest first, and the usage of its turns."""
 
-    def __init__(self, history: Sequence[Placed | None], used: Iterable[tuple[Placed, Used]]) -> None:
-        """None stands for each item that has expired."""
-        self.placed = placed = [one for one in history if one is not None]
-        self._history = history
+    def __init__(self, placed: Sequence[Placed], used: Iterable[tuple[Placed, Used]]) -> None:
+        self.placed = placed
         self.starts = [i for i, one in enumerate(placed) if one.is_user]
         """Where each turn begins, turn 1 first."""
         number = {placed[start]: turn for turn, start in enumerate(self.starts, 1)}
         found = {number[user]: one for user, one in used if user in number}
         self.used = dict(sorted(found.items()))
         """By turn; what was recorded last counts."""
-
-    def places_behind(self, kept: int) -> int:
-        """How many items `items_removed` takes for the first `kept` to be left: expired ones count."""
-        if kept >= len(self.placed):
-            return 0
-        first = self.placed[kept]
-        return len(self._history) - next(i for i, one in enumerate(self._history) if one is first)
 
     @property
     def items(self) -> Items:
@@ -163,45 +149,31 @@ def read_conversation(origin: Origin) -> Conversation:
     if not is_refolded:
         return _folded(found)
     with origin.opened() as lineage:
-        reconstruction = Reconstruction(lineage, limits=origin.limits)
-        reconstruction.run()
-        history = reconstruction.places()
-    return _matched([None if entry is GONE else Placed(item_of(entry), entry) for entry in history], found)
+        history = Reconstruction(lineage, limits=origin.limits).run().history
+    return _matched([Placed(item_of(entry), entry) for entry in history.entries], found)
 
 
 def _folded(newest_first: Sequence[Change]) -> Conversation:
-    placed: list[Placed | None] = []
+    placed: list[Placed] = []
     used: list[tuple[Placed, Used]] = []
     for change in reversed(newest_first):
         if isinstance(change, Added):
             placed.append(Placed(item_of(change.entry), *change))
-        elif isinstance(change, Expired):
-            placed.append(None)
         elif isinstance(change, Removed):
             del placed[max(0, len(placed) - change.count) :]
         elif isinstance(change, Replaced):
             placed = [Placed(item_of(entry), entry) for entry in change.entries]
         elif isinstance(change, Used):
-            user = None if change.usage is None else _newest_of(placed, change.usage.turn)
+            users = (one for one in reversed(placed) if one.is_user)
+            user = None if change.usage is None else next(users, None)
             if user is not None:
                 used.append((user, change))
     return Conversation(placed, used)
 
 
-def _newest_of(placed: Sequence[Placed | None], key: str) -> Placed | None:
-    """The newest user message; where what has expired behind it may have been a newer one, only if it has that key."""
-    has_expired = False
-    for one in reversed(placed):
-        if one is None:
-            has_expired = True
-        elif one.is_user:
-            return one if not has_expired or key_of(one.entry) == key else None
-    return None
-
-
-def _matched(placed: Sequence[Placed | None], newest_first: Sequence[Change]) -> Conversation:
+def _matched(placed: Sequence[Placed], newest_first: Sequence[Change]) -> Conversation:
     """Usage finds its user message by key where the order of things does not tell it."""
-    by_key = {key_of(one.entry): one for one in placed if one is not None and one.is_user}
+    by_key = {key_of(one.entry): one for one in placed if one.is_user}
     used = []
     for change in reversed(newest_first):
         if isinstance(change, Used) and change.usage is not None and change.usage.turn in by_key:
@@ -244,12 +216,10 @@ def read_current(origin: Origin) -> Current:
     return Current(turn, None if turn is None else found.get(turn), totals or {})
 
 
-def _newest_user(change: Added | Expired | Removed | Replaced, removed: int) -> tuple[Entry | None, int]:
+def _newest_user(change: Added | Removed | Replaced, removed: int) -> tuple[Entry | None, int]:
     """The newest user message of a change that stands, and how many older items were taken out."""
     if isinstance(change, Removed):
         return None, removed + change.count
-    if isinstance(change, Expired):
-        return None, max(0, removed - 1)
     entries = [change.entry] if isinstance(change, Added) else change.entries
     standing = entries[: max(0, len(entries) - removed)]
     for entry in reversed(standing):
@@ -329,8 +299,6 @@ def _event(data: bytes, type: str | None, place: Place | None) -> Change | None:
         counted = msgspec.json.decode(data, type=_Recorded).payload
         totals = None if counted.info is None else counted.info.total_token_usage
         return Used(counted.run_usage, totals, place)
-    if type == "expired":
-        return Expired() if was_item(data) else None
     if type in ("items_removed", "thread_rolled_back"):
         told = msgspec.json.decode(data, type=_Counted).payload
         if type == "thread_rolled_back":

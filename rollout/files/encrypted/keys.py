@@ -18,7 +18,6 @@ import os
 import re
 import stat
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -47,19 +46,17 @@ _MOST_DERIVED = 256
 class Cipher:
     """Some master keys (id: 32 bytes), one of them the `current` one. Safe to use from several threads.
 
-    With `ttl_s`, what is written expires so many seconds later: it is no longer shown then.
-    `clock` gives Unix seconds. UsageError for keys or ids that are none.
+    Raises:
+        UsageError: a key or an id that is none.
     """
 
-    __slots__ = ("_derived", "_forged", "_keys", "_lock", "_randomness", "clock", "current", "ttl_s")
+    __slots__ = ("_derived", "_forged", "_keys", "_lock", "_randomness", "current")
 
     def __init__(
         self,
         keys: Mapping[str, bytes],
         current: str,
         *,
-        ttl_s: float | None = None,
-        clock: Callable[[], float] = time.time,
         randomness: Callable[[int], bytes] = os.urandom,
     ) -> None:
         for id, key in keys.items():
@@ -69,20 +66,18 @@ class Cipher:
                 raise UsageError(f"key {id!r} is not {KEY_BYTES} bytes", remedy="make one with rollout.make_key")
         if current not in keys:
             raise UsageError(f"{current!r:.40}, the current key, is not among the keys", remedy="give it too")
-        if ttl_s is not None and not 0 < ttl_s < 1e11:
-            raise UsageError(f"{ttl_s!r:.40} is no time to live", remedy="give seconds, more than 0")
         self._keys = dict(keys)
-        self.current, self.ttl_s, self.clock = current, ttl_s, clock
+        self.current = current
         self._randomness = randomness
         self._lock = threading.Lock()
         self._derived: dict[tuple[str, str], AESGCM] = {}
         self._forged: type[Exception] = Exception  # the package's own, known with the first key
 
     @classmethod
-    def from_file(cls, path: AnyPath, *, ttl_s: float | None = None, clock: Callable[[], float] = time.time) -> Cipher:
+    def from_file(cls, path: AnyPath) -> Cipher:
         """The keys of a file. NoKey if it is not there, or others may read it; UsageError if it holds no keys."""
         keys, current = _read_keys(os.fspath(path), REAL)
-        return cls(keys, current, ttl_s=ttl_s, clock=clock)
+        return cls(keys, current)
 
     def __repr__(self) -> str:
         return f"<Cipher of {len(self._keys)} keys, the current one {self.current!r}>"

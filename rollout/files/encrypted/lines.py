@@ -13,10 +13,6 @@ it names the end, and that is authenticated), that the file is an older state of
 cut off stand again in the place of those that got their numbers later, or that a plain rollout stands in its place.
 What stays readable: ids, times, types, lengths, labels (session_id and tags), and the names in session_index.jsonl.
 
-A line can tell when it expires (`expires`, authenticated as well). From then on it reads as what is left of it (see
-`fold.expiry`): its words are gone, and it goes on counting as the message, the turn's bound or the compaction that it
-was. A session_meta does not expire: it has no word of the conversation, and the file cannot be read without it.
-
 The opened line is never longer than the encrypted one: with spaces behind it, it stands in the same place. Ids of keys
 are padded too, so that a line can be encrypted anew in its place. The base64 has no unused bits.
 """
@@ -24,7 +20,6 @@ are padded too, so that a line can be encrypted anew in its place. The base64 ha
 from __future__ import annotations
 
 import binascii
-import datetime
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -34,7 +29,6 @@ from msgspec import Raw
 
 from rollout.errors import RecordError, WriteError
 from rollout.files.encrypted.keys import ID_CHARACTERS, NONCE_BYTES, TAG_BYTES, Cipher
-from rollout.fold.expiry import left_of
 from rollout.format import envelope
 from rollout.limits import DEFAULT
 
@@ -44,12 +38,8 @@ _DATA = b',"data":"'
 _CLOSE = b'"}}'
 _HEAD_SIGNS = (b'"encrypted":{"', b'{"v":1,"key":"', _DATA)
 _PAYLOAD = b'"payload":{'
-_TYPE = b',"type":'
 _READABLE = ("id", "timestamp", "history_base")
 _ORDINAL = re.compile(rb'\{(?:"timestamp":"[^"\\]*",)?"ordinal":(\d+),')
-_EXPIRES = re.compile(rb'"expires":"([0-9TZ:.-]+)","type":(?!"session_meta")"[^"\\]*","payload":\Z')
-_EXPIRES_SIGN = b'"expires":"'
-_EXPIRES_OPENED = re.compile(rb'"expires":"([0-9TZ:.-]+)","type":"[^"\\]*","payload":')
 _PLAIN_TEXT = re.compile(rb'"[^"\\]*"')
 _raw_keys = msgspec.json.Decoder(dict[str, Raw])
 _encode = msgspec.json.encode
@@ -130,19 +120,13 @@ def text_of(line: bytes, parts: Parts, cipher: Cipher, thread: str) -> bytes | N
     return cipher.decrypt(parts.key_id, thread, data, _bound(thread, line[: parts.data], line[parts.end :]))
 
 
-def open_line(line: bytes, parts: Parts, cipher: Cipher, thread: str, now: str) -> bytes | None:
-    """The plain line, as long as the encrypted one; None if that does not belong there. KeyError without the key.
-
-    Of one that has expired at the time `now` no word is left.
-    """
+def open_line(line: bytes, parts: Parts, cipher: Cipher, thread: str) -> bytes | None:
+    """The plain line, as long as the encrypted one; None if that does not belong there. KeyError without the key."""
     text = text_of(line, parts, cipher, thread)
     if text is None:
         return None
     rest = line[parts.end + len(_CLOSE) :]
-    if is_expired(line, parts, now):
-        at, type = _type_of(line, parts)
-        plain = line[:at] + _TYPE + b',"payload":'.join(left_of(type, text)) + rest
-    elif line.endswith(_PAYLOAD, 0, parts.at):
+    if line.endswith(_PAYLOAD, 0, parts.at):
         plain = line[: parts.at - 1] + text.rstrip(b" ") + rest
     else:
         text = text.rstrip(b" ")
@@ -150,39 +134,19 @@ def open_line(line: bytes, parts: Parts, cipher: Cipher, thread: str, now: str) 
     return plain.ljust(len(line))
 
 
-def is_expired(line: bytes, parts: Parts, now: str) -> bool:
-    """Whether the time that a line tells has come."""
-    if line.find(_EXPIRES_SIGN, 0, parts.at) < 0:
-        return False
-    found = _EXPIRES.search(line, 0, parts.at - 1)
-    return found is not None and found[1].decode() <= now
-
-
-def expiry_of(line: bytes) -> str | None:
-    """When an opened line expires; None if it does not. Of one whose payload looks like a line, perhaps too early."""
-    found = _EXPIRES_OPENED.search(line)
-    return None if found is None else found[1].decode()
-
-
 def encrypt_line(
-    line: bytes,
-    cipher: Cipher,
-    thread: str,
-    *,
-    ordinal: int | None = None,
-    is_first: bool = False,
-    now: float | None = None,
+    line: bytes, cipher: Cipher, thread: str, *, ordinal: int | None = None, is_first: bool = False
 ) -> bytes:
     """The encrypted line for a plain one, both with their ends. RecordError if it is none, or too long.
 
     It gets the number `ordinal`, if it has none or another one. `is_first`: it is the session_meta that a file begins
-    with. `now` (Unix seconds): it gets the cipher's time to live. The mark of a batch is to be there already.
+    with. The mark of a batch is to be there already.
     """
     keys = _keys_of(line)
     type, payload = keys.pop("type"), keys.pop("payload")
     batch = keys.pop("batch", None)
     number = keys.pop("ordinal", None)
-    stamp, expires = keys.pop("timestamp", None), keys.pop("expires", None)
+    stamp = keys.pop("timestamp", None)
     head: dict[str, Raw] = {}
     if stamp is not None and _PLAIN_TEXT.fullmatch(stamp):
         head["timestamp"] = stamp
@@ -190,11 +154,6 @@ def encrypt_line(
         raise RecordError("a line without a number cannot be encrypted")
     head["ordinal"] = Raw(b"%d" % ordinal) if ordinal is not None else number or Raw(b"0")
     head |= keys
-    if now is not None and cipher.ttl_s is not None and bytes(type) != b'"session_meta"':
-        expires = Raw(_encode(iso(now + cipher.ttl_s)))
-    if expires is not None:
-        head["expires"] = expires  # right before the type: there it is looked for
-        payload = Raw(bytes(payload).ljust(len(left_of(bytes(type), bytes(payload))[1])))
     begin = b"{" + b",".join(_pairs(head)) + b',"type":' + bytes(type) + b',"payload":{'
     text = bytes(payload)
     if is_first:
@@ -220,8 +179,8 @@ class Scribe:
         return encrypt_line(line, self._cipher, self._thread, ordinal=self.next - 1, is_first=True)
 
     def line(self, line: bytes) -> bytes:
-        """One more line, written now: it gets the time to live. RecordError."""
-        made = encrypt_line(line, self._cipher, self._thread, ordinal=self.next, now=self._cipher.clock())
+        """One more line. RecordError."""
+        made = encrypt_line(line, self._cipher, self._thread, ordinal=self.next)
         self.next += 1
         return made
 
@@ -244,13 +203,6 @@ def renew(line: bytes, parts: Parts, cipher: Cipher, thread: str) -> bytes | Non
         return None
     begin = line[: parts.at] + _OPEN + (cipher.current.encode() + b'"').ljust(ID_CHARACTERS + 1) + _DATA
     return _encrypted(begin, text, line[parts.end :], cipher, thread)
-
-
-def iso(unix_seconds: float) -> str:
-    """UTC with milliseconds, as lines have it: two of them compare as the times do."""
-    unix_ms = min(round(unix_seconds * 1000), 253_402_300_799_999)  # the end of the year 9999
-    second, ms = divmod(unix_ms, 1000)
-    return f"{datetime.datetime.fromtimestamp(second, datetime.UTC):%Y-%m-%dT%H:%M:%S}.{ms:03d}Z"
 
 
 def readable_meta(line: bytes) -> dict[str, Any] | None:
@@ -300,9 +252,3 @@ def _divide(payload: Raw) -> tuple[bytes, bytes]:
     if not said:
         raise RecordError("a session_meta without an id cannot be encrypted")
     return b",".join(said) + b",", b",".join(_pairs(keys)) + b"}"
-
-
-def _type_of(line: bytes, parts: Parts) -> tuple[int, bytes]:
-    """Where the type of an encrypted line stands, and its JSON."""
-    at = line.rindex(_TYPE, 0, parts.at)
-    return at, line[at + len(_TYPE) : parts.at - len(_PAYLOAD) - 1]

@@ -2,8 +2,7 @@
 
 Whole lines are opened as they are asked for, so reading stays as lazy as it is of a plain file; the last few stretches
 are kept. A line that cannot be opened is damage in its place, and so is any plain line: nobody can slip one in. Where
-numbers do not follow one another, lines were taken out, doubled or moved: that is in `damage`. A line that has expired
-reads as an event without effect.
+numbers do not follow one another, lines were taken out, doubled or moved: that is in `damage`.
 
 NoKey: a line names a key that is not there. WrongKey: a key opens neither the line nor any of the others that are at
 hand. Only reading lines raises them: what the session_meta says readably can be had without a key.
@@ -105,7 +104,6 @@ class DecryptingSource:
         self._noted: set[tuple[int, str]] = set()
         self._fs, self._limits, self._path = fs, limits, path
         self._cipher: Cipher | None = None
-        self._now = ""
         self._stretches: list[_Stretch] = []  # newest first
         self._proven: set[str] = set()  # keys that have opened something
         self._last: dict[int, tuple[int, int]] = {}  # where a stretch ends: last number, lines behind it without one
@@ -133,7 +131,7 @@ class DecryptingSource:
         """The first line, opened as far as it can be: without the key, what is readable of it. Never raises."""
         parts = encrypted.parts_of(self._raw_head)
         try:
-            found = None if parts is None else encrypted.open_line(self._raw_head, parts, self._keys(), self.thread, "")
+            found = None if parts is None else encrypted.open_line(self._raw_head, parts, self._keys(), self.thread)
         except (NoKey, KeyError):
             return self._raw_head
         if found is None and not self._is_read_from_start():
@@ -156,11 +154,6 @@ class DecryptingSource:
         if parts is not None and self._try(self._raw_head, parts, cipher) is None:
             self._prove(parts.key_id, [])
         return cipher
-
-    def now(self) -> str:
-        """The time that decides what has expired: that of the first look. NoKey."""
-        self._keys()
-        return self._now
 
     def last_number(self, newest: int | None) -> int:
         """The number of the last line, those that cannot be opened counted in; the `newest` of a record is known.
@@ -197,7 +190,6 @@ class DecryptingSource:
                 named = "" if parts is None else f" with key {parts.key_id!r}"
                 remedy = f"give a Cipher with that key, or name a file of keys in ${KEYS_FILE}"
                 raise NoKey(f"is encrypted{named}, and no keys are given", path=self._path, remedy=remedy)
-            self._now = encrypted.iso(self._cipher.clock())
         return self._cipher
 
     def _stretch_at(self, offset: int, end: int) -> _Stretch:
@@ -320,7 +312,7 @@ class DecryptingSource:
 
     def _try(self, line: bytes, parts: Parts, cipher: Cipher) -> bytes | None:
         try:
-            opened = encrypted.open_line(line, parts, cipher, self.thread, self._now)
+            opened = encrypted.open_line(line, parts, cipher, self.thread)
         except KeyError:
             why = f"is encrypted with key {parts.key_id!r}, which is not among the keys given"
             remedy = f"give that key as well (${KEYS_FILE}, or a Cipher)"

@@ -23,7 +23,7 @@ from typing import NamedTuple, TypeVar
 
 import zstandard
 
-SCHEMA = 5
+SCHEMA = 6
 """Of all tables of the file, those of the texts too: another number, and the file is begun anew."""
 RACY_NS = 2_000_000_000
 """What was changed so shortly before it was seen may have changed again in the same tick: it is looked at once more."""

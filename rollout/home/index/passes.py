@@ -87,8 +87,7 @@ class Part:
             messages=tally.messages(self.base_items) + (0 if has_base else older.messages),
             first_message=first,
             is_asked=is_asked or older.is_asked,
-            model=tally.model if tally.knows_model else older.model,
-            knows_model=tally.knows_model or older.knows_model,
+            model=older.model if tally.model is None else tally.model,
             tokens=None if self.gather.usage is None and has_base else self._tokens(older),
             context_tokens=self.context_tokens if self.gauge.is_found else older.context_tokens,
         )

@@ -26,7 +26,6 @@ class Prefix(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_asked: bool = False
     """`first_message` is that of an item, not of an announcement."""
     model: str | None = None
-    knows_model: bool = False
     tokens: int | None = None
     context_tokens: int | None = None
     ledger: Ledger = Ledger()

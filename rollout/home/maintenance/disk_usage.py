@@ -180,7 +180,7 @@ def _causes_of_line(line: bytes, n: int, offset: int, found: list[tuple[int, str
 def _cause(piece: bytes, status: str) -> str:
     if status in {line_status.DAMAGED, line_status.BLANK}:
         return status
-    if status in {line_status.EVENT, line_status.EXPIRED}:
+    if status == line_status.EVENT:
         return "events"
     kind = _kind(piece)
     if kind == "compacted":
