@@ -20,8 +20,8 @@ import rollout
 from rollout import SessionLog, Store
 from rollout.errors import RecordError, UsageError, WriteError
 from rollout.files.durability import Durability
-from rollout.session.async_turn import AsyncTurn
 from rollout.session.recorder import ABORTED_TEXT
+from rollout.session.turn import AsyncTurn
 from rollout.testing.disk import Effect, Fault, Op, OpKind, SimulatedDisk
 from tests.builders import assistant_item, user_item
 from tests.sessions import a_log, a_store, context, kinds, take_turn, texts

@@ -11,11 +11,10 @@ and its end (see `turn`).
 
 from __future__ import annotations
 
-import contextlib
-import threading
-from collections.abc import Callable, Iterator, Sequence
+import contextvars
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from rollout.dialects.codex_items import ItemEvents
 from rollout.errors import UsageError
@@ -30,6 +29,9 @@ from rollout.format.encoder import Part
 from rollout.format.labels import UNLABELLED, Label
 from rollout.session.environment import Ports
 from rollout.session.label_scope import in_force
+
+T = TypeVar("T")
+_acknowledges_later: contextvars.ContextVar[bool] = contextvars.ContextVar("rollout_acknowledges_later", default=False)
 
 ABORTED_TEXT = (
     "<turn_aborted>\nThe previous turn was interrupted before it was finished. Commands that were running may still be "
@@ -80,7 +82,6 @@ class Recorder:
         self.writer, self.ports, self.thread = writer, ports, thread
         self._syncs_records = durability is Durability.RECORD
         self._clock = ports.clock
-        self._of_thread = threading.local()
         with writer.lock:
             writer.note(Standing(ending.ordinal, ending.left_open))
         self.item_events: ItemEvents | None = None
@@ -184,24 +185,13 @@ class Recorder:
 
     def acknowledge(self) -> None:
         """After every record or run of records, without `lock`: on the disk, if that is asked for."""
-        if self._syncs_records and not getattr(self._of_thread, "acknowledges_later", False):
+        if self._syncs_records and not _acknowledges_later.get():
             self.writer.commit()
 
-    @contextlib.contextmanager
-    def acknowledging_later(self) -> Iterator[Callable[..., int]]:
-        """In the block nothing that this thread writes is acknowledged but by a call of what the block is given.
-
-        That commits once for all if it has to (or if `commits`), and tells how many bytes are on the disk.
-        """
-
-        def acknowledge(*, commits: bool) -> int:
-            return self.writer.commit() if commits or self._syncs_records else self.writer.durable_end
-
-        self._of_thread.acknowledges_later = True
-        try:
-            yield acknowledge
-        finally:
-            self._of_thread.acknowledges_later = False
+    def write_unacknowledged(self, write: Callable[..., T], *args: Any, **keys: Any) -> T:
+        """What `write` returns, in a context of its own, in which no record is acknowledged: who has made it does."""
+        _acknowledges_later.set(True)
+        return write(*args, **keys)
 
     def write_alone(self, parts: Sequence[Part], what: str, *, expected_end: int | None = None) -> int:
         """Writes, all or nothing, what may not stand in the middle of a turn, and commits as at the end of one."""

@@ -2,19 +2,21 @@
 
 Its end is on the disk when the `with` block is left (unless the durability is NONE). An exception in the block, of
 whatever kind, writes the `<turn_aborted>` message and turn_aborted instead, and goes on. The methods can be called
-from several threads; the `async with` form gives an `AsyncTurn`, which does the same in threads of its own.
+from several threads; the `async with` form gives an `AsyncTurn`, which does the same in threads, so that the loop never
+waits for a disk. Calls of that which wait at the same time are carried out in one go, and put on the disk by one sync.
 
-A turn that nobody is going to end any more, because a signal came just then (see `leaving`), is closed as interrupted
-before anything else is written. One that is entered by hand is held by whoever has the object.
+A turn that nobody is going to end any more, because a signal came just then (see `block_exit`), is closed as
+interrupted before anything else is written. One that is entered by hand is held by whoever has the object.
 
 A turn has its label from its beginning, and all that stands in it has the same.
 """
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -28,8 +30,9 @@ from rollout.session.block_exit import At, AwaitedBlockExit, BlockExit, Error, K
 from rollout.session.recorder import OpenedTurn, Recorder, Standing, abort
 
 if TYPE_CHECKING:
-    from rollout.session.async_turn import AsyncTurn
+    from rollout.session.asyncio_bridge import Doing
 
+T = TypeVar("T")
 KEEP = "keep"
 """The context of the turn itself (see `OpenTurn.compact`)."""
 _REASONS = ("interrupted", "replaced", "review_ended")
@@ -130,8 +133,6 @@ class OpenTurn:
             raise
 
     async def __aenter__(self) -> AsyncTurn:
-        from rollout.session.async_turn import AsyncTurn  # noqa: PLC0415  # who only reads logs need not wait for asyncio
-
         self._awaited = AsyncTurn(self, self._recorder)
         await self._awaited.enter()
         return self._awaited
@@ -261,6 +262,104 @@ class OpenTurn:
         except RolloutError as problem:
             error.add_note(f"the turn could not be closed as interrupted: {problem}")
             self._recorder.forget_turn(self.id)
+
+
+class AsyncTurn:
+    """An open turn whose methods are awaited. See `OpenTurn`.
+
+    A call that is cancelled is waited for first: it is done then, and nothing that comes next overtakes it.
+    """
+
+    def __init__(self, turn: OpenTurn, recorder: Recorder) -> None:
+        from rollout.session.asyncio_bridge import Lane  # noqa: PLC0415  # who has no such turn need not wait for asyncio
+
+        self.id, self._turn, self._recorder = turn.id, turn, recorder
+        self._lane = Lane(self._acknowledge)
+        turn.held_in(self._lane.is_over)
+
+    @property
+    def label(self) -> Label:
+        """See `OpenTurn.label`."""
+        return self._turn.label
+
+    async def user(self, text: str, images: Iterable[str] = (), *, expected_end: int | None = None) -> int:
+        """See `OpenTurn.user`."""
+        return await self._run(self._turn.user, text, images, expected_end=expected_end)
+
+    async def append(self, item: AnyItem, *, expected_end: int | None = None) -> int:
+        """See `OpenTurn.append`."""
+        return await self._run(self._turn.append, item, expected_end=expected_end)
+
+    async def append_all(self, items: Iterable[AnyItem], *, expected_end: int | None = None) -> int:
+        """See `OpenTurn.append_all`."""
+        return await self._run(self._turn.append_all, items, expected_end=expected_end)
+
+    async def event(self, type: str, /, keys: Mapping[str, Any] | None = None, **more: Any) -> int:
+        """See `OpenTurn.event`."""
+        return await self._run(self._turn.event, type, {**(keys or {}), **more})
+
+    async def compact(
+        self,
+        replacement_history: Iterable[AnyItem],
+        message: str = "",
+        *,
+        context: Mapping[str, Any] | str | None = KEEP,
+    ) -> int:
+        """See `OpenTurn.compact`."""
+        return await self._run(self._turn.compact, replacement_history, message, context=context)
+
+    async def abort(self, reason: str = "interrupted") -> None:
+        """See `OpenTurn.abort`."""
+        await self._run(self._turn.abort, reason)
+
+    async def commit(self) -> int:
+        """See `OpenTurn.commit`."""
+        end: int = await self._lane.run(_only_commit)
+        return end
+
+    async def enter(self) -> None:
+        """Begins the turn."""
+        try:
+            await self._run(self._turn.begin)
+        except BaseException as error:  # cancelled, say, when the turn had begun
+            await self._interrupt(error)
+            raise
+
+    async def leave(self, error: BaseException | None) -> None:
+        """Ends the turn."""
+        if error is not None:
+            await self._interrupt(error)
+        else:
+            await self._run(self._turn.finish, None)
+
+    async def _interrupt(self, error: BaseException) -> None:
+        if isinstance(error, GeneratorExit):  # the loop is gone: nothing can be awaited any more
+            self._lane.do_now(functools.partial(self._turn.interrupt, error))
+        else:
+            await self._run(self._turn.interrupt, error)
+
+    async def _run(self, call: Callable[..., T], *args: Any, **keys: Any) -> T:
+        """In a thread, but in the context of the task: the label in force is that of who calls."""
+        result: T = await self._lane.run(functools.partial(self._recorder.write_unacknowledged, call, *args, **keys))
+        return result
+
+    def _acknowledge(self, batch: Sequence[Doing[Any]]) -> None:
+        """One sync at most for those that only append and those that only commit."""
+        commits = [doing for doing in batch if doing.work is _only_commit]
+        try:
+            if commits:
+                durable_end = self._recorder.writer.commit()
+                for doing in commits:
+                    doing.found = durable_end
+            else:
+                self._recorder.acknowledge()
+        except BaseException as error:  # noqa: BLE001  # it is raised where the outcome is waited for
+            for doing in batch:
+                doing.error = doing.error or error
+
+
+def _only_commit() -> None:
+    """What is asked for that appends nothing."""
 
 
 def compacted(replacement_history: Iterable[AnyItem], message: str) -> Part:

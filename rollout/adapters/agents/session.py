@@ -28,7 +28,7 @@ from rollout.files.disk import RealFileSystem
 from rollout.files.encrypted.keyed_disk import with_keys
 from rollout.files.encrypted.keys import Cipher
 from rollout.files.memory import MemoryFileSystem
-from rollout.session.background import change_in_thread, read_in_thread
+from rollout.session.asyncio_bridge import change_in_thread, read_in_thread
 from rollout.session.environment import Ports
 
 try:

@@ -1,4 +1,6 @@
-"""Work that blocks, done in threads while a task waits for its outcome.
+"""The bridge to asyncio: work that blocks is done in threads, while a task waits for its outcome.
+
+`read_in_thread` and `change_in_thread` do one piece of work, a `Lane` many in their order.
 
 The threads are those of the process, started when they are needed; a loop's own executor would not do. Its future takes
 twice as long to come back as a thread that wakes the loop itself, it has no place for what waits for locks of other
@@ -13,10 +15,12 @@ import asyncio
 import collections
 import contextlib
 import contextvars
+import functools
 import os
 import queue
-from collections.abc import Callable
-from typing import Generic, TypeVar
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 _MOST_THREADS = 32
@@ -56,11 +60,6 @@ class _Threads:
 
 
 _threads = _Threads()
-
-
-def submit(job: Callable[[], object]) -> None:
-    """Has `job`, which raises nothing, done in a thread."""
-    _threads.submit(job)
 
 
 def _forget_in_child() -> None:
@@ -134,7 +133,7 @@ class Doing(Generic[T]):
         return self.found  # type: ignore[return-value]  # what the work has returned
 
 
-def wake(loop: asyncio.AbstractEventLoop, waken: Callable[[], object]) -> None:
+def _wake(loop: asyncio.AbstractEventLoop, waken: Callable[[], object]) -> None:
     """Has `waken` called in the loop; not if that was closed, when nobody waits any more."""
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(waken)
@@ -157,7 +156,74 @@ def _started(work: Callable[[], T]) -> Doing[T]:
     def job() -> None:
         doing.carry_out()
         doing.is_over = True
-        wake(loop, doing.wake)
+        _wake(loop, doing.wake)
 
-    submit(job)
+    _threads.submit(job)
     return doing
+
+
+class Lane:
+    """Calls of one loop, carried out in their order. Those that come while others are under way wait for their turn.
+
+    A thread takes all that wait at once, and `conclude` is called behind them, which may change what they have found.
+    Nothing but what threads do says whether one is on its way: the loop can be interrupted between any two steps, and
+    goes on, or another one does.
+    """
+
+    def __init__(self, conclude: Callable[[Sequence[Doing[Any]]], object]) -> None:
+        self._conclude = conclude
+        self.is_over = asyncio.get_running_loop().is_closed
+        """Whether the loop that it was made in is gone: nobody awaits anything any more."""
+        self._busy = threading.Lock()
+        self._waiting: collections.deque[Doing[Any]] = collections.deque()
+        self._done: collections.deque[Doing[Any]] = collections.deque()
+        self._job: _Job | None = None  # that will take what waits
+
+    async def run(self, work: Callable[[], Any]) -> Any:
+        """What `work` returns; a task that is cancelled waits for it too, and is cancelled then."""
+        loop = asyncio.get_running_loop()
+        doing = Doing(loop, work)
+        self._waiting.append(doing)
+        if self._job is None or not self._job.was_sent:
+            loop.call_soon(self._send, loop)  # so that what other tasks ask for now comes along
+        return await doing.outlast()
+
+    def do_now(self, work: Callable[[], object]) -> None:
+        """Does it in this thread, behind all that is under way."""
+        self._take_all()
+        with self._busy:
+            work()
+
+    def _send(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._waiting and (self._job is None or not self._job.was_sent):  # else interrupted on its way
+            self._job = job = _Job()
+            _threads.submit(functools.partial(self._work, loop))
+            job.was_sent = True
+
+    def _work(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._take_all()
+        _wake(loop, self._wake_all)
+
+    def _take_all(self) -> None:
+        with self._busy:
+            self._job = None
+            batch = []
+            while self._waiting:
+                batch.append(self._waiting.popleft())
+            for doing in batch:
+                doing.carry_out()
+            self._conclude(batch)
+            for doing in batch:
+                doing.is_over = True
+                self._done.append(doing)
+
+    def _wake_all(self) -> None:
+        while self._done:
+            self._done[0].wake()
+            self._done.popleft()
+
+
+class _Job:
+    """A thread's way to what waits."""
+
+    was_sent = False
