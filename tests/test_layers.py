@@ -77,7 +77,6 @@ UPWARD: set[tuple[str, str]] = {
     ("rollout.items.prompt", "rollout.fold.history"),
     ("rollout.items.shapes", "rollout.dialects.codex"),
     ("rollout.items.texts", "rollout.dialects.codex"),
-    ("rollout.session.following", "rollout.home.index.scan"),
 }
 """What still has to be taken down: the test fails as well where one of these is not there any more."""
 ABOVE_THE_LIBRARY = ("rollout.adapters", "rollout.testing", "rollout_cli")

@@ -21,12 +21,10 @@ from rollout import SourceError, Store, UsageError
 from rollout.files import layout as homes
 from rollout.files.disk import REAL
 from rollout.files.layout import RolloutFile
-from rollout.format.lines import BytesSource
 from rollout.home.index.fulltext import Texts
 from rollout.home.index.index import Index
 from rollout.home.query import fold, parse
 from rollout.items.texts import text_of
-from rollout.session.record import read_records
 from tests import builders as b
 from tests import strategies as logs
 from tests.homes import grow, meta_of, path_of, put, put_data, thread_id
@@ -54,7 +52,7 @@ def expected(path: Path, home: Path, query: str) -> dict[int, tuple[str, str | N
     explained = {line.offset: line for line in rollout.explain(path, home=home) if line.inherited is None}
     found = {}
     data = path.read_bytes()
-    for record in read_records(BytesSource(data[: data.rfind(b"\n") + 1])):
+    for record in rollout.records(data[: data.rfind(b"\n") + 1]):
         line = explained.get(record.offset)
         text = None if record.is_damaged or not record.data else text_of(record.data, record.envelope)
         if text is None or line is None or line.status not in STATUSES:

@@ -13,9 +13,9 @@ import msgspec
 
 from rollout.files import recovery
 from rollout.files.lineage import Lineage, Opened
-from rollout.files.positions import Line, lines_of
-from rollout.fold.engine import Segment
 from rollout.format import envelope as codec
+from rollout.format import records
+from rollout.format.records import Line, Segment
 from rollout.limits import Limits
 
 
@@ -43,9 +43,8 @@ def is_all(segments: Sequence[Segment], place: tuple[int, int]) -> bool:
     number, end = place
     return end == segments[number].end and not any(
         envelope.type != "session_meta"
-        for newer in range(number)
-        for line in lines_of(segments, newer, 0)
-        for _, envelope in line.records
+        for line in records.forward(segments[:number])
+        for _, _, envelope in codec.records_in(line.data)
     )
 
 
@@ -80,14 +79,16 @@ class _Lines:
     """
 
     def __init__(self, segments: Sequence[Segment], limits: Limits) -> None:
-        self._lines = (line for i in reversed(range(len(segments))) for line in lines_of(segments, i, 0, limits))
+        self._depth = limits.depth
+        self._lines = (line for line in records.forward(segments, limits) if line.skipped is None)
         self.ids: set[str] = set()
         self._first = None
         for line in self._lines:
-            if any(envelope.type != "session_meta" for _, envelope in line.records):
+            found = codec.records_in(line.data, self._depth)
+            if any(envelope.type != "session_meta" for _, _, envelope in found):
                 self._first = line
                 break
-            for data, _ in line.records:
+            for _, data, _ in found:
                 self._take_id(data)
 
     def _take_id(self, data: bytes) -> None:
@@ -100,9 +101,9 @@ class _Lines:
 
     def __iter__(self) -> Iterator[tuple[tuple[int, int], list[bytes]]]:
         if self._first is not None:
-            yield _told(self._first)
-        yield from map(_told, self._lines)
+            yield self._told(self._first)
+        yield from map(self._told, self._lines)
 
-
-def _told(line: Line) -> tuple[tuple[int, int], list[bytes]]:
-    return (line.segment, line.end), [recovery.unmark(data + b"\n") for data, _ in line.records]
+    def _told(self, line: Line) -> tuple[tuple[int, int], list[bytes]]:
+        found = codec.records_in(line.data, self._depth)
+        return (line.segment, line.end), [recovery.unmark(data + b"\n") for _, data, _ in found]

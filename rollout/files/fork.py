@@ -23,10 +23,11 @@ from rollout.files.bases import Bases
 from rollout.files.disk import FileSystem
 from rollout.files.encrypted.lines import Scribe
 from rollout.files.lineage import Lineage, Opened, holds_record, open_path
-from rollout.files.positions import Extent, lines_of
+from rollout.files.positions import Extent
 from rollout.files.staging import new_file
-from rollout.fold.engine import Segment
 from rollout.format import envelope as codec
+from rollout.format import records
+from rollout.format.records import Segment
 from rollout.limits import DEFAULT
 
 BLOCK_BYTES = DEFAULT.chunk_bytes
@@ -113,8 +114,8 @@ class Meta:
 def meta_of(opened: Opened) -> Meta | None:
     """None if there is none at the beginning of the file."""
     source = opened.source
-    for line in lines_of([Segment(source, min(source.size, DEFAULT.head_bytes))], 0, 0):
-        for data, envelope in line.records:
+    for line in records.forward([Segment(source, min(source.size, DEFAULT.head_bytes))]):
+        for _, data, envelope in codec.records_in(line.data):
             if envelope.type == "session_meta":
                 with contextlib.suppress(msgspec.ValidationError):
                     keys, payload = (_raw_keys.decode(found) for found in (data, codec.payload_of(data)))

@@ -24,10 +24,10 @@ from rollout.files.encrypted.reader import DecryptingSource, is_encrypted, plain
 from rollout.files.plain import FileSource
 from rollout.files.recovery import ends_in_whole_batch, incomplete_batch_start
 from rollout.files.sealed.reader import SealedSource, is_sealed, twin
-from rollout.fold.engine import Segment
-from rollout.format import envelope, lines
+from rollout.format import envelope, lines, records
 from rollout.format.envelope import holds_record as holds_record
 from rollout.format.labels import UNLABELLED, Label, label_of
+from rollout.format.records import Segment
 from rollout.limits import DEFAULT, Limits
 
 
@@ -225,19 +225,16 @@ def visible_end(source: lines.Source, limits: Limits = DEFAULT, start: int = 0) 
 
 def _newest_first(source: lines.Source, limits: Limits, start: int) -> Iterator[tuple[int, bytes]]:
     blank, most = 0, limits.spare_odd_lines
-    for block in lines.backward(source, None, limits, start):
-        if not isinstance(block, lines.Batch):
+    for line in records.backward([Segment(source, source.size)], limits, start=start):
+        data = line.data
+        if line.skipped:
             return  # no batch is as long as this
-        end = block.end
-        for i in range(len(block.lines) - 1, -1, -1):
-            line = block.lines[i]
-            end -= len(line) + (i < len(block.lines) - 1)
-            if most is not None and (not line or b"\0" in line or line.isspace()):
-                blank += 1 + len(_NUL_RUN.findall(line))
-                if blank > most:
-                    raise TooLarge("ends in too many lines that are blank or hold NUL bytes")
-            if line and (i < len(block.lines) - 1 or holds_record(line)):
-                yield end, line
+        if most is not None and (not data or b"\0" in data or data.isspace()):
+            blank += 1 + len(_NUL_RUN.findall(data))
+            if blank > most:
+                raise TooLarge("ends in too many lines that are blank or hold NUL bytes")
+        if data and (line.ends or holds_record(data)):
+            yield line.offset, data
 
 
 class Lineage:
@@ -376,12 +373,8 @@ class _Ordinal(msgspec.Struct):
 
 def _last_ordinal(source: lines.Source, end: int, limits: Limits) -> int | None:
     """The ordinal of the line that ends at byte `end`; None if it has none, or is too long to tell."""
-    for block in lines.backward(source, end, limits):
-        if not isinstance(block, lines.Batch):
-            return None
-        last = block.lines[-1] or block.lines[-2]
-        try:
-            return msgspec.json.decode(last, type=_Ordinal).ordinal
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return None
-    return None
+    last = next(records.backward([Segment(source, end)], limits), None)
+    try:
+        return None if last is None or last.skipped else msgspec.json.decode(last.data, type=_Ordinal).ordinal
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from rollout.dialects import codex as r
-from rollout.fold.engine import Segment
 from rollout.format import envelope as codec
-from rollout.format import lines
+from rollout.format import records
 from rollout.format.labels import UNLABELLED, Label, label_of
+from rollout.format.records import Segment
 from rollout.limits import DEFAULT, Limits
 
 STARTED = frozenset({"task_started", "turn_started"})
@@ -92,24 +92,13 @@ def ordinal_of(line: bytes) -> int | None:
 def _newest_first(segments: Iterable[Segment], limits: Limits) -> Iterator[tuple[bytes, r.Envelope]]:
     """The newest record, and those that can be lifecycle events."""
     is_newest = True
-    for segment in segments:
-        for block in lines.backward(segment.source, segment.end, limits):
-            if isinstance(block, lines.Batch):
-                for line in reversed(block.lines):
-                    if is_newest or _may_tell(line):
-                        records = records_in(line, limits.depth)
-                        is_newest = is_newest and not records
-                        yield from reversed(records)
+    for line in records.backward(segments, limits):
+        if is_newest or _may_tell(line.data):
+            found = codec.records_in(line.data, limits.depth)
+            is_newest = is_newest and not found
+            yield from ((data, envelope) for _, data, envelope in reversed(found))
 
 
 def _may_tell(line: bytes) -> bool:
     """Whether the name of a lifecycle event can be in a line: as it is, or with escapes in it."""
     return b"_started" in line or b"_complete" in line or b"_aborted" in line or b"\\u" in line
-
-
-def records_in(line: bytes, depth: int = DEFAULT.depth) -> list[tuple[bytes, r.Envelope]]:
-    """The records of one line, in order."""
-    envelope = codec.decode_plain(line, depth)
-    if envelope is not None:
-        return [(line, envelope)]
-    return [(piece.data, piece.envelope) for piece in codec.split(line, depth) if piece.envelope is not None]

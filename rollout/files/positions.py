@@ -6,14 +6,14 @@ A point is the end of a line of one file of a lineage. What lies behind it does 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from rollout.dialects import codex as r
 from rollout.errors import NotFound, UsageError
 from rollout.files.encrypted.reader import plain_source
-from rollout.files.log_end import ABORTED, COMPLETED, STARTED, event_kind, ordinal_of, records_in, turn_id_of
-from rollout.fold.engine import Segment
-from rollout.format import lines
+from rollout.files.log_end import ABORTED, COMPLETED, STARTED, event_kind, ordinal_of, turn_id_of
+from rollout.format import records
+from rollout.format.envelope import records_in
+from rollout.format.records import Segment
 from rollout.limits import DEFAULT, KIB, Limits
 
 _AROUND_BYTES = 64 * KIB
@@ -30,22 +30,6 @@ class Extent:
     segment: int
     offset: int
     ends_line: bool = True
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Line:
-    """A line of a segment, and the records in it; `end` is behind its line end, if it has one."""
-
-    segment: int
-    offset: int
-    end: int
-    ends: bool
-    records: list[tuple[bytes, r.Envelope]]
-
-    @property
-    def extent(self) -> Extent:
-        """Up to its end."""
-        return Extent(self.segment, self.end, self.ends)
 
 
 def extent_at_offset(segments: Sequence[Segment], offset: int, segment: int = 0) -> Extent:
@@ -88,10 +72,10 @@ def extent_at_line(segments: Sequence[Segment], number: int) -> Extent:
 
 def extent_at_ordinal(segments: Sequence[Segment], ordinal: int, limits: Limits = DEFAULT) -> Extent:
     """Up to the end of the line with that ordinal, in whichever file it lies. NotFound."""
-    for i in range(len(segments)):
-        for line in lines_of(segments, i, 0, limits):
-            if any(ordinal_of(data) == ordinal for data, _ in line.records):
-                return line.extent
+    for i, segment in enumerate(segments):
+        for line in records.forward([segment], limits):
+            if any(ordinal_of(data) == ordinal for _, data, _ in records_in(line.data, limits.depth)):
+                return Extent(i, line.end, line.ends)
     remedy = "give a turn id, a line or a byte offset" if ordinal >= 0 else "give an ordinal from 0 on"
     raise NotFound(f"no line has ordinal {ordinal}", path=segments[0].path, remedy=remedy)
 
@@ -107,19 +91,20 @@ def extent_of_turn(
     As the turn stood when it ended. One without an end reaches to the next one, but not over a rollback.
     """
     behind, is_explicit, turn_id = None, False, None
-    for line in _lines_from(segments, *start, limits):
+    for line in records.forward(segments, limits, segment=start[0], start=start[1]):
         if stop is not None and line.segment == stop[0] and line.offset >= stop[1]:
             break
-        for data, envelope in line.records:
+        extent, found = Extent(line.segment, line.end, line.ends), records_in(line.data, limits.depth)
+        for _, data, envelope in found:
             kind = event_kind(envelope)
             if behind is None and kind in STARTED:
                 is_explicit, turn_id = True, turn_id_of(data)
             elif kind == "thread_rolled_back" and behind is not None:
                 return behind
             elif (kind in COMPLETED and is_explicit) or (kind == ABORTED and _fits(turn_id, turn_id_of(data))):
-                return line.extent
-        if any(envelope.type != "session_meta" for _, envelope in line.records):
-            behind = line.extent
+                return extent
+        if any(envelope.type != "session_meta" for _, _, envelope in found):
+            behind = extent
     if behind is None:
         raise NotFound("the turn is no longer there", path=segments[start[0]].path, offset=start[1])
     return behind
@@ -127,23 +112,6 @@ def extent_of_turn(
 
 def _fits(own: str | None, other: str | None) -> bool:
     return own is None or other is None or own == other
-
-
-def _lines_from(segments: Sequence[Segment], segment: int, offset: int, limits: Limits) -> Iterator[Line]:
-    for i in range(segment, -1, -1):
-        yield from lines_of(segments, i, offset if i == segment else 0, limits)
-
-
-def lines_of(segments: Sequence[Segment], segment: int, start: int, limits: Limits = DEFAULT) -> Iterator[Line]:
-    """The lines of one segment from byte `start` on, oldest first; those that are too long are left out."""
-    for block in lines.forward(segments[segment].source, start, segments[segment].end, limits):
-        if isinstance(block, lines.Batch):
-            offset = block.offset
-            for i, data in enumerate(block.lines):
-                ends = i < len(block.lines) - 1
-                end = offset + len(data) + ends
-                yield Line(segment, offset, end, ends, records_in(data, limits.depth))
-                offset = end
 
 
 def line_number(segments: Sequence[Segment], extent: Extent) -> int:

@@ -26,17 +26,8 @@ from rollout.fold.projection import Reference, Settlement
 from rollout.fold.rollback import Claims, Standing
 from rollout.format import envelope as codec
 from rollout.format import lines
+from rollout.format.records import Segment
 from rollout.limits import DEFAULT, Limits
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Segment:
-    """The first `end` bytes of one file of a lineage; `thread` is the file's own thread id ("" if it has none)."""
-
-    source: lines.Source
-    end: int
-    thread: str = ""
-    path: str | None = None
 
 
 class Floor(NamedTuple):

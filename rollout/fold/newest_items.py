@@ -8,17 +8,17 @@ first, the answer is that of a whole reconstruction: `recent_entries` says so by
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import msgspec
 from msgspec import UnsetType
 
 from rollout.dialects import codex as r
-from rollout.fold.engine import Segment
 from rollout.fold.history import Entry, agent_item, replacement_entries
 from rollout.format import envelope as codec
-from rollout.format import lines
+from rollout.format import records
+from rollout.format.records import Segment
 from rollout.items.shapes import is_shown
 from rollout.limits import DEFAULT, Limits
 
@@ -97,7 +97,7 @@ def _recent(
         return found
     removed = 0  # so many of the next older items were taken out
     try:
-        for run in _runs_newest_first(segments, limits):
+        for run in records.runs_backward(segments, _RUN_LINES, limits):
             at = len(run)
             while at:
                 begin = 0 if count is None else max(0, at - (count - len(found)))
@@ -128,7 +128,7 @@ def _as_it_is(entry: Entry) -> Entry:
 
 def _take_records(line: bytes, depth: int, found: list[T], removed: int, of_entry: Callable[[Entry], T]) -> int:
     """Adds what a line shows, newest first; how many older items are taken out now."""
-    for data, envelope in _records(line, depth):
+    for _, data, envelope in reversed(codec.records_in(line, depth)):
         if envelope.type == "compacted":
             base = _base(data)
             if base is not None:
@@ -178,22 +178,3 @@ def _entry(data: bytes, envelope: r.Envelope) -> Entry | None:
         except msgspec.ValidationError:
             return None
     return data if is_shown(envelope, data) else None
-
-
-def _runs_newest_first(segments: Iterable[Segment], limits: Limits) -> Iterator[list[bytes]]:
-    """A few lines in order at a time, but for blank ones and those that are too long."""
-    for segment in segments:
-        for block in lines.backward(segment.source, segment.end, limits):
-            if isinstance(block, lines.Batch):
-                found = [line for line in block.lines if line]
-                for end in range(len(found), 0, -_RUN_LINES):
-                    yield found[max(0, end - _RUN_LINES) : end]
-
-
-def _records(line: bytes, depth: int) -> Iterable[tuple[bytes, r.Envelope]]:
-    """The records of a line, newest first: one, unless it is damaged."""
-    envelope = codec.decode_plain(line, depth)
-    if envelope is not None:
-        return [(line, envelope)]
-    pieces = reversed(list(codec.split(line, depth)))
-    return [(piece.data, piece.envelope) for piece in pieces if piece.envelope is not None]

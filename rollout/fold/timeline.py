@@ -16,12 +16,12 @@ import msgspec
 
 from rollout.dialects import codex as r
 from rollout.fold.collector import SPOKEN, unpack
-from rollout.fold.engine import Segment
 from rollout.fold.events import Mark, Span
 from rollout.fold.history import agent_item, is_instruction
 from rollout.fold.line_status import Stay, Verdicts
 from rollout.format import envelope as codec
-from rollout.format import lines
+from rollout.format import records
+from rollout.format.records import Segment
 from rollout.items.shapes import is_shown
 from rollout.limits import DEFAULT, Limits
 
@@ -158,39 +158,20 @@ def walk_forward(
     segments: Sequence[Segment], segment: int, offset: int, limits: Limits = DEFAULT
 ) -> Iterator[tuple[Place, bytes]]:
     """The lines that are not blank (segments oldest first) from the beginning of one on; no bytes of too long ones."""
-    for k in range(segment, len(segments)):
-        for block in lines.forward(segments[k].source, offset, segments[k].end, limits):
-            if isinstance(block, lines.Oversize):
-                yield Place(k, block.offset, block.offset + block.n), b""
-            if not isinstance(block, lines.Batch):
-                continue
-            begin, last = block.offset, len(block.lines) - 1
-            for i, line in enumerate(block.lines):
-                end = begin + len(line) + (i < last)
-                if line:
-                    yield Place(k, begin, end), line
-                begin = end
-        offset = 0
+    newest_first, last = segments[::-1], len(segments) - 1
+    for line in records.forward(newest_first, limits, segment=last - segment, start=offset):
+        if line.data or line.skipped == "oversize":
+            yield Place(last - line.segment, line.offset, line.end), line.data
 
 
 def walk_backward(
     segments: Sequence[Segment], segment: int, end: int, limits: Limits = DEFAULT
 ) -> Iterator[tuple[Place, bytes]]:
     """The same ahead of byte `end`, newest first."""
-    for k in range(segment, -1, -1):
-        for block in lines.backward(segments[k].source, end, limits):
-            if isinstance(block, lines.Oversize):
-                yield Place(k, block.offset, block.offset + block.n), b""
-            if not isinstance(block, lines.Batch):
-                continue
-            stop, last = block.end, len(block.lines) - 1
-            for i in range(last, -1, -1):
-                line = block.lines[i]
-                begin = stop - len(line) - (i < last)
-                if line:
-                    yield Place(k, begin, stop), line
-                stop = begin
-        end = segments[k - 1].end if k else 0
+    newest = dataclasses.replace(segments[segment], end=end)
+    for line in records.backward([newest, *segments[:segment][::-1]], limits):
+        if line.data or line.skipped == "oversize":
+            yield Place(segment - line.segment, line.offset, line.end), line.data
 
 
 class Enough(Exception):

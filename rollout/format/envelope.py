@@ -111,6 +111,14 @@ def split(line: bytes, depth: int = DEFAULT.depth) -> Iterator[Piece]:
     yield from _salvage(line, begin, len(line), depth)
 
 
+def records_in(line: bytes, depth: int = DEFAULT.depth) -> list[tuple[int, bytes, r.Envelope]]:
+    """The records of a line, in order, each with where in the line it begins: one, unless the line is odd."""
+    envelope = decode_plain(line, depth)
+    if envelope is not None:
+        return [(0, line, envelope)]
+    return [(piece.offset, piece.data, piece.envelope) for piece in split(line, depth) if piece.envelope is not None]
+
+
 def holds_record(data: bytes, depth: int = DEFAULT.depth) -> bool:
     """Whether a reader finds a record in these bytes, which hold no line end."""
     return any(piece.envelope is not None for piece in split(data, depth))

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import hashlib
 from collections.abc import Iterator
 from typing import Protocol
 
@@ -19,6 +20,7 @@ from rollout.errors import TooLarge
 from rollout.limits import DEFAULT, Limits
 
 _STEP_BYTES = 1 << 16
+_CHECKED_BYTES = 512
 
 
 class Source(Protocol):
@@ -214,6 +216,12 @@ def last_line_end(source: Source, start: int, end: int) -> int:
             return end - n + at + 1
         end, n = end - n, _STEP_BYTES
     return start
+
+
+def checksum_before(source: Source, end: int) -> bytes:
+    """A checksum of the last 512 bytes before `end`: whether a file that has grown still goes on from there."""
+    n = min(end, _CHECKED_BYTES)
+    return hashlib.blake2b(source.read_at(end - n, n), digest_size=8).digest()
 
 
 class _Count:

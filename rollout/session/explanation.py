@@ -109,9 +109,9 @@ class Explanation:
             for line in self:
                 if reader is None or line.path != path:
                     path, segment = line.path, segments.get(line.path)
-                    reader = None if segment is None else RecordReader(segment.source, segment.end, self._origin.limits)
+                    reader = None if segment is None else RecordReader(segment, self._origin.limits)
                 is_read = reader is not None and line.type is not None and (wanted is None or wanted(line))
-                yield line, reader.at(line.offset, line.line) if reader is not None and is_read else None
+                yield line, reader.at(line.offset) if reader is not None and is_read else None
 
 
 _CUT_SHORT = "part of a batch of lines that a crash has cut short"

@@ -14,6 +14,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import itertools
 import os
 import time
 from collections import deque
@@ -31,8 +32,8 @@ from rollout.files.source import Origin, find
 from rollout.fold.collector import Gatherer
 from rollout.fold.engine import Reconstruction
 from rollout.fold.timeline import Enough, Judge
-from rollout.format import lines
-from rollout.home.index.scan import join_of
+from rollout.format import lines, records
+from rollout.format.records import Segment
 from rollout.limits import DEFAULT, Limits
 from rollout.session.record import Record, read_records
 
@@ -42,7 +43,6 @@ _MARKERS = frozenset({"thread_rolled_back", "items_removed", "compacted"})
 _LOST = {"rolled_back": "rolled back", "replaced": "compacted away", "removed": "removed"}
 _LEAST_S = 0.01
 _MOST_PLACES, _MOST_VISIBLE = 256, 10_000
-_STEP_BYTES = 1 << 16
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Tail:
         self._status = self._origin.fs.status(self.path)
         with dataclasses.replace(self._origin, path=self.path).opened() as lineage:
             source = lineage.opened[0].source
-            end = _line_end(source, lineage.end)
+            end = lines.last_line_end(source, 0, lineage.end)
             start = 0 if last is None else _start_of_last(source, end, last, self._limits)
             yield from self._told(lineage, _Place(start, _count_lines(source, 0, start, self._limits), b""), end)
 
@@ -104,7 +104,7 @@ class Tail:
             except (FileNotFoundError, NotADirectoryError, NotFound):
                 return  # gone between two looks: the next one finds out where to
             source = lineage.opened[0].source
-            end, before = _line_end(source, lineage.end), self._places[-1]
+            end, before = lines.last_line_end(source, 0, lineage.end), self._places[-1]
             is_other = self._status is not None and self._status.identity != status.identity
             place = self._last_place(source, end)
             yield from self._cut(source.size, before, is_same=place is before, is_other=is_other)
@@ -135,14 +135,14 @@ class Tail:
         """The last place that is told of and still there; what came behind it is forgotten."""
         while self._places:
             place = self._places[-1]
-            if place.end <= end and join_of(source, place.end) == place.join:
+            if place.end <= end and lines.checksum_before(source, place.end) == place.join:
                 return place
             self._places.pop()
         return None
 
     def _place(self, source: lines.Source, end: int, start: int, count: int = 0) -> _Place:
         """A line end, `count` lines behind the beginning of the file up to `start`."""
-        return _Place(end, count + _count_lines(source, start, end, self._limits), join_of(source, end))
+        return _Place(end, count + _count_lines(source, start, end, self._limits), lines.checksum_before(source, end))
 
     def _told(self, lineage: Lineage, place: _Place, end: int) -> Iterator[FollowEvent]:
         """The lines from a place on, and what they took back."""
@@ -156,13 +156,13 @@ class Tail:
             return
         fates = _Fates(lineage, end, now.lines - place.lines, self._limits)
         before, has_marker = tuple(self._visible), False
-        for record in read_records(_Behind(source, place.end, end), None, self._limits):
-            moved = dataclasses.replace(record, line=record.line + place.lines, offset=record.offset + place.end)
-            status, turn_id = fates.of(moved.offset) or ("damaged" if record.is_damaged else record.type, None)
+        new = Segment(source, end)
+        for record in read_records([new], self._limits, segment=0, start=place.end, number=place.lines + 1):
+            status, turn_id = fates.of(record.offset) or ("damaged" if record.is_damaged else record.type, None)
             has_marker = has_marker or not _MARKERS.isdisjoint({record.type, record.kind or ""})
             if status == "visible":
-                self._visible.append(moved.offset)
-            yield FollowEvent("line", path, moved, status, turn_id)
+                self._visible.append(record.offset)
+            yield FollowEvent("line", path, record, status, turn_id)
         if has_marker and (what := self._taken_back(before, fates)):
             yield FollowEvent("undone", path, what=what)
 
@@ -211,16 +211,6 @@ class _Fates:
             return status, None
         span, segment = self._judge.turns[stay.turn]
         return status, span.turn_id or ids.derived_turn_id(self._segments[segment].thread, span.opening.offset)
-
-
-class _Behind:
-    """The bytes of a source between two places."""
-
-    def __init__(self, source: lines.Source, start: int, end: int) -> None:
-        self._source, self._start, self.size = source, start, end - start
-
-    def read_at(self, offset: int, n: int, /) -> bytes:
-        return self._source.read_at(self._start + offset, min(n, self.size - offset))
 
 
 def tail(
@@ -272,21 +262,8 @@ def _start_of_last(source: lines.Source, end: int, count: int, limits: Limits) -
     """Where the newest `count` lines before the line end at `end` begin."""
     if count == 0:
         return end
-    left = count + 1  # the line end at `end` is one
-    for block in lines.backward(source, end, limits):
-        if not isinstance(block, lines.Batch):
-            left -= isinstance(block, lines.Oversize) and block.ended
-            if left <= 0:
-                return block.offset + block.n
-            continue
-        at = block.end
-        for line in reversed(block.lines[1:]):
-            at -= len(line)
-            left -= 1
-            if left == 0:
-                return at
-            at -= 1
-    return 0
+    newest_first = records.backward([Segment(source, end)], limits)
+    return next(itertools.islice((line.offset for line in newest_first if line.ends), count - 1, None), 0)
 
 
 def _count_lines(source: lines.Source, start: int, end: int, limits: Limits) -> int:
@@ -294,15 +271,3 @@ def _count_lines(source: lines.Source, start: int, end: int, limits: Limits) -> 
     for offset in range(start, end, limits.chunk_bytes):
         count += source.read_at(offset, min(limits.chunk_bytes, end - offset)).count(b"\n")
     return count
-
-
-def _line_end(source: lines.Source, end: int) -> int:
-    """Behind the last line end before `end`."""
-    n = 1
-    while end > 0:
-        n = min(n, end)
-        at = source.read_at(end - n, n).rfind(b"\n")
-        if at >= 0:
-            return end - n + at + 1
-        end, n = end - n, _STEP_BYTES
-    return 0

@@ -15,7 +15,7 @@ from rollout.errors import Ambiguous, NotFound, UsageError
 from rollout.files import positions
 from rollout.files.positions import Extent
 from rollout.files.source import Origin
-from rollout.fold.engine import Segment
+from rollout.format.records import Segment
 from rollout.session.state import Turn, read_turns
 
 Progress = Callable[[int, int], None]

@@ -19,7 +19,7 @@ from typing import Any
 from rollout.files.encrypted.keys import Cipher
 from rollout.files.file_watch import Notice, Whereabouts
 from rollout.files.source import AnySource, Origin, find
-from rollout.fold.engine import Reconstruction, Segment
+from rollout.fold.engine import Reconstruction
 from rollout.fold.history import History
 from rollout.fold.newest_items import recent_entries
 from rollout.fold.timeline import (
@@ -35,6 +35,7 @@ from rollout.fold.timeline import (
     walk_forward,
 )
 from rollout.format import envelope as codec
+from rollout.format.records import Segment
 from rollout.items.texts import text_of
 from rollout.limits import DEFAULT, Limits
 from rollout.session.moments import At, origin_at

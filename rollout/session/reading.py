@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 
 from rollout.files.encrypted.keys import Cipher
 from rollout.files.source import AnySource, find
+from rollout.format.records import Segment
 from rollout.limits import DEFAULT, Limits
 from rollout.session.explanation import Explanation
 from rollout.session.moments import At, origin_at
@@ -63,7 +64,8 @@ def records(
     """Every record of one file (its bases not included), oldest first and lossless: all `raw` joined are the file."""
     origin = find(source, home, limits, cipher)
     with origin.opened() as lineage:
-        yield from read_records(lineage.opened[0].source, None, limits)
+        text = lineage.opened[0].source
+        yield from read_records([Segment(text, text.size)], limits)
 
 
 def explain(

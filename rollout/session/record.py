@@ -7,13 +7,14 @@ limit come as `damaged` or `blank` records of their own.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rollout.dialects import codex as r
 from rollout.format import envelope as codec
-from rollout.format import lines
+from rollout.format import lines, records
 from rollout.format.labels import UNLABELLED, Label, label_of
+from rollout.format.records import Line, Segment
 from rollout.limits import DEFAULT, Limits
 
 DAMAGED = "damaged"
@@ -73,92 +74,82 @@ class Record:
         return codec.decode_value(self.data) if self.data else None
 
 
-def read_records(source: lines.Source, end: int | None = None, limits: Limits = DEFAULT) -> Iterator[Record]:
-    """The records of one file, its bases not included, oldest first."""
-    line, size = 1, source.size if end is None else end
-    for block in lines.forward(source, 0, end, limits):
-        if not isinstance(block, lines.Batch):
-            yield from _bulk(block, source, line, limits)
-            line += isinstance(block, lines.Oversize) and block.ended
+def read_records(
+    segments: Sequence[Segment],
+    limits: Limits = DEFAULT,
+    *,
+    segment: int | None = None,
+    start: int = 0,
+    number: int = 1,
+) -> Iterator[Record]:
+    """The records of a lineage (newest segment first) from a byte on, oldest first; arguments of `records.forward`.
+
+    Raises:
+        TooLarge: A limit on the number of lines is exceeded.
+    """
+    for line in records.forward(segments, limits, segment=segment, start=start, number=number):
+        if line.skipped:
+            yield from _bulk(line, segments[line.segment].source, limits)
             continue
-        offset = block.offset
-        found = block.lines
-        last = len(found) - 1
-        for i, data in enumerate(found):
-            envelope = codec.decode_plain(data, limits.depth)
-            raw = data if i == last else data + b"\n"
-            if envelope is not None:
-                yield _record(envelope, line, offset, raw, data)
-            elif raw:
-                yield from _odd(data, raw, line, offset, limits, is_tail=offset + len(raw) == size and i == last)
-            offset += len(raw)
-            line += i != last
+        envelope = codec.decode_plain(line.data, limits.depth)
+        if envelope is not None:
+            raw = line.data + b"\n" if line.ends else line.data
+            yield _record(envelope, line.number, line.offset, raw, line.data)
+        else:
+            yield from _odd(line, limits, is_tail=not line.ends and line.end == segments[line.segment].end)
 
 
 class RecordReader:
-    """Records of the first `end` bytes of a file at offsets that ascend; what lies between them is not decoded.
+    """Records of one segment at offsets that ascend; what lies between them is not decoded.
 
     For what was read once: nobody looks again at how deep a record is.
     """
 
-    def __init__(self, source: lines.Source, end: int, limits: Limits = DEFAULT) -> None:
-        self._blocks = lines.forward(source, 0, end, limits)
+    def __init__(self, segment: Segment, limits: Limits = DEFAULT) -> None:
+        self._lines = records.forward([segment], limits)
         self._limits = dataclasses.replace(limits, depth=_ANY_DEPTH)
-        self._lines: list[bytes] = []
-        self._next = self._begin = 0  # of the lines, and where it begins
-        self._parts: tuple[int, dict[int, Record]] = (-1, {})  # of the odd line that begins there, by offset
+        self._line: Line | None = None
+        self._parts: dict[int, Record] | None = None  # of that line, if it is odd
 
-    def at(self, offset: int, line: int) -> Record | None:
-        """The one that begins at `offset`, in that line; None if none does, or a later line was asked for before."""
-        while True:
-            for i in range(self._next, len(self._lines)):
-                data = self._lines[i]
-                if offset < self._begin + len(data):
-                    self._next = i
-                    return self._find(data, data if i == len(self._lines) - 1 else data + b"\n", offset, line)
-                self._begin += len(data) + 1
-            block = next(self._blocks, None)
-            if block is None:
-                self._next = len(self._lines)
+    def at(self, offset: int) -> Record | None:
+        """The one that begins at `offset`; None if none does, or a later one was asked for before."""
+        while self._line is None or self._line.end <= offset:
+            self._line, self._parts = next(self._lines, None), None
+            if self._line is None:
                 return None
-            self._lines = block.lines if isinstance(block, lines.Batch) else []
-            self._next, self._begin = 0, block.offset
-
-    def _find(self, data: bytes, raw: bytes, offset: int, line: int) -> Record | None:
-        begin = self._begin
-        if offset == begin:
-            envelope = codec.decode_plain(data, _ANY_DEPTH)
-            if envelope is not None:
-                return _record(envelope, line, offset, raw, data)
-        if self._parts[0] != begin:
-            parts = _odd(data, raw, line, begin, self._limits, is_tail=False)
-            self._parts = begin, {record.offset: record for record in parts if record.data}
-        return self._parts[1].get(offset)
+        line = self._line
+        if offset == line.offset and (envelope := codec.decode_plain(line.data, _ANY_DEPTH)) is not None:
+            return _record(envelope, line.number, offset, line.data + b"\n" if line.ends else line.data, line.data)
+        if self._parts is None:
+            parts = _odd(line, self._limits, is_tail=False)
+            self._parts = {record.offset: record for record in parts if record.data}
+        return self._parts.get(offset)
 
 
-def _bulk(block: lines.Oversize | lines.Gap, source: lines.Source, line: int, limits: Limits) -> Iterator[Record]:
-    is_gap = isinstance(block, lines.Gap)
+def _bulk(line: Line, source: lines.Source, limits: Limits) -> Iterator[Record]:
+    is_gap = line.skipped == "gap"
     reason = None if is_gap else f"longer than the limit of {limits.line_bytes} bytes"
     step = max(1, limits.chunk_bytes)
-    for offset in range(block.offset, block.offset + block.n, step):
-        raw = source.read_at(offset, min(step, block.offset + block.n - offset))
-        yield Record(BLANK if is_gap else DAMAGED, None, line, offset, raw, reason)
+    for offset in range(line.offset, line.end, step):
+        raw = source.read_at(offset, min(step, line.end - offset))
+        yield Record(BLANK if is_gap else DAMAGED, None, line.number, offset, raw, reason)
 
 
-def _odd(data: bytes, raw: bytes, line: int, offset: int, limits: Limits, *, is_tail: bool) -> Iterator[Record]:
-    pieces = list(codec.split(data, limits.depth))
+def _odd(line: Line, limits: Limits, *, is_tail: bool) -> Iterator[Record]:
+    raw = line.data + b"\n" if line.ends else line.data
+    pieces = list(codec.split(line.data, limits.depth))
     if pieces and is_tail:
         pieces[-1] = pieces[-1].as_tail()
     if not pieces:
-        yield Record(BLANK, None, line, offset, raw)
+        yield Record(BLANK, None, line.number, line.offset, raw)
         return
     begins = [0, *(piece.offset for piece in pieces[1:]), len(raw)]
     for i, piece in enumerate(pieces):
-        part = raw[begins[i] : begins[i + 1]]
+        part, offset = raw[begins[i] : begins[i + 1]], line.offset + piece.offset
         if piece.envelope is None:
-            yield Record(DAMAGED, piece.kind, line, offset + piece.offset, part, piece.reason)
+            yield Record(DAMAGED, piece.kind, line.number, offset, part, piece.reason)
         else:
-            yield _record(piece.envelope, line, offset + piece.offset, part, piece.data)
+            yield _record(piece.envelope, line.number, offset, part, piece.data)
 
 
 def _record(envelope: r.Envelope, line: int, offset: int, raw: bytes, data: bytes) -> Record:

@@ -12,9 +12,10 @@ from typing import Any
 
 from rollout import ids
 from rollout.fold.collector import Gatherer
-from rollout.fold.engine import Reconstruction, Segment
+from rollout.fold.engine import Reconstruction
 from rollout.fold.timeline import CONTEXT, DAMAGED, Enough, Judge, Place, Step, read_step, walk_backward, walk_forward
 from rollout.format import envelope
+from rollout.format.records import Segment
 from rollout.limits import Limits
 
 _AHEAD_BYTES = 256 * 1024  # how far a judgement is made to reach, at least

@@ -239,7 +239,7 @@ class _Reader:
         found = next(explained, None)
         for at in range(len(lineage.segments) - 1, -1, -1):
             segment = lineage.segments[at]
-            for record in read_records(segment.source, segment.end, limits):
+            for record in read_records([segment], limits):
                 if at == 0 and record.is_damaged:
                     self.damaged_lines.add(record.line)
                 while found is not None and found.path == segment.path and found.offset < record.offset:

@@ -14,6 +14,7 @@ from rollout.files.log_end import ordinal_of
 from rollout.files.source import Origin
 from rollout.fold.collector import Gatherer
 from rollout.format.labels import read_label
+from rollout.format.records import Segment
 from rollout.session.record import BLANK, Record, read_records
 
 _MOST_NOTES = 10_000
@@ -134,7 +135,7 @@ def examine(origin: Origin, progress: Callable[[int, int], None] | None = None) 
         first = lineage.opened[0]
         examiner = _Examiner(None if first.path is None else str(first.path))
         record = None
-        for record in read_records(first.source, lineage.end, origin.limits):
+        for record in read_records([Segment(first.source, lineage.end)], origin.limits):
             examiner.see(record)
             if progress is not None:
                 progress(record.offset + len(record.raw), lineage.end)

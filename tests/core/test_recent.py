@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rollout
-from rollout.fold.engine import Segment
 from rollout.fold.history import History
 from rollout.fold.newest_items import recent_entries
 from rollout.format.lines import BytesSource
+from rollout.format.records import Segment
 from rollout.limits import Limits
 from tests import builders as b
 from tests import strategies as logs

@@ -20,10 +20,10 @@ from rollout.adapters.agents.opaque import item_of, lines_of, plain_items_of
 from rollout.errors import RecordError
 from rollout.files.lineage import holds_record
 from rollout.files.recovery import mark_batch
-from rollout.fold.engine import Segment
 from rollout.fold.newest_items import recent_entries, recent_items
 from rollout.format import envelope
 from rollout.format.lines import BytesSource
+from rollout.format.records import Segment
 from rollout.limits import DEFAULT, Limits
 from tests import builders as b
 from tests import strategies as logs

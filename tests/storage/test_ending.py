@@ -9,8 +9,8 @@ from hypothesis import given, settings
 
 from rollout.files import log_end
 from rollout.files.log_end import Ending, LeftOpen, ending_of
-from rollout.fold.engine import Segment
 from rollout.format.lines import BytesSource
+from rollout.format.records import Segment
 from tests import builders as b
 from tests import strategies as logs
 

@@ -20,12 +20,12 @@ from msgspec import Raw
 
 from rollout.adapters.agents.opaque import item_of
 from rollout.dialects import codex as r
-from rollout.files.log_end import records_in
+from rollout.files.lineage import Lineage
 from rollout.files.source import Origin
-from rollout.fold.engine import Reconstruction, Segment
+from rollout.fold.engine import Reconstruction
 from rollout.fold.history import AgentLine, Entry, agent_item, raw_item, replacement_entries
 from rollout.format import envelope as codec
-from rollout.format import lines
+from rollout.format import records
 from rollout.items.shapes import is_shown
 from rollout.limits import DEFAULT, Limits
 
@@ -266,13 +266,17 @@ class _Recorded(msgspec.Struct, frozen=True):
     payload: _Payload
 
 
-def changes(segments: Iterable[Segment], limits: Limits = DEFAULT) -> Iterator[Change]:
-    """What has made the items of a lineage, newest first; what is older than the first `Replaced` has no effect."""
-    for data, envelope, segment, offset in _records(segments, limits):
-        place = None if segment.path is None or offset is None else Place(segment.path, offset)
-        change = _change(data, envelope, place)
-        if change is not None:
-            yield change
+def changes(lineage: Lineage, limits: Limits = DEFAULT) -> Iterator[Change]:
+    """What has made the items of a lineage, newest first; what is older than the first `Replaced` has no effect.
+
+    An item has a place if its line holds nothing else.
+    """
+    for line in records.backward(lineage, limits):
+        for _, data, envelope in reversed(codec.records_in(line.data, limits.depth)):
+            path = lineage.segments[line.segment].path if len(data) == len(line.data) else None
+            change = _change(data, envelope, None if path is None else Place(path, line.offset))
+            if change is not None:
+                yield change
 
 
 def _change(data: bytes, envelope: r.Envelope, place: Place | None) -> Change | None:
@@ -305,18 +309,3 @@ def _event(data: bytes, type: str | None, place: Place | None) -> Change | None:
             return Refolded() if (told.num_turns or 0) > 0 else None
         return Removed(max(0, told.num_items or 0))
     return None
-
-
-def _records(segments: Iterable[Segment], limits: Limits) -> Iterator[tuple[bytes, r.Envelope, Segment, int | None]]:
-    """Newest first, each with where its line begins; None if the line holds something else too."""
-    for segment in segments:
-        for block in lines.backward(segment.source, segment.end, limits):
-            if not isinstance(block, lines.Batch):
-                continue
-            end = block.end
-            for i in range(len(block.lines) - 1, -1, -1):
-                line = block.lines[i]
-                end -= len(line) + (i < len(block.lines) - 1)
-                found = records_in(line, limits.depth) if line else []
-                for data, envelope in reversed(found):
-                    yield data, envelope, segment, end if len(data) == len(line) else None

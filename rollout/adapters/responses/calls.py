@@ -69,7 +69,7 @@ def read_calls(origin: Origin, key_of: Callable[[Item], str | None]) -> tuple[Ca
         segments = list(lineage)
         for segment in reversed(segments):
             reader.path = None if segment.path is None else str(segment.path)
-            for record in read_records(segment.source, segment.end, origin.limits):
+            for record in read_records([segment], origin.limits):
                 reader.take(record)
     return tuple(reader.calls)
 

@@ -11,13 +11,14 @@ import msgspec
 from rollout.errors import NotFound
 from rollout.files.lineage import Lineage
 from rollout.fold.collector import Gatherer, unpack
-from rollout.fold.engine import Floor, Observer, Reconstruction, Segment
+from rollout.fold.engine import Floor, Observer, Reconstruction
 from rollout.fold.events import Kind, Mark, Span
 from rollout.fold.session_counts import Tally, question_of, tell_items
 from rollout.fold.token_meter import Gauge, Meter, MeteringGatherer
 from rollout.fold.token_records import read_gauge
 from rollout.format import envelope, lines
 from rollout.format.labels import can_hold_label, label_of
+from rollout.format.records import Segment
 from rollout.home.index.entry_summary import base_id
 from rollout.home.index.seams import MOST_NUMBER, NOTHING, Prefix, Prefixes, Seam
 from rollout.limits import KIB, TURN_TEXT_CHARACTERS, Limits

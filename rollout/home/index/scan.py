@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -38,7 +37,6 @@ from rollout.home.index.seams import MOST_NUMBER, Prefix, Prefixes
 from rollout.limits import DEFAULT, Limits
 
 EMPTY, FOREIGN = "empty", "no record of a rollout"
-_JOIN_BYTES = 512
 
 Progress = Callable[[int, int], None]
 
@@ -137,18 +135,12 @@ def _look_at_head(path: Path, fs: FileSystem, limits: Limits) -> Look:
 
 def _goes_on(opened: Opened, known: Known, memory: Memory) -> bool:
     """Whether what is known still holds; the head of the file is then known too."""
-    if opened.source.size < memory.end or join_of(opened.source, memory.end) != known.join:
+    if opened.source.size < memory.end or lines.checksum_before(opened.source, memory.end) != known.join:
         return False
     if known.meta is None:  # a session_meta that comes late may bring bases along
         return opened.session is None
     opened.assume(known.meta, is_first=known.meta_is_first)
     return True
-
-
-def join_of(source: lines.Source, end: int) -> bytes:
-    """A checksum of the last bytes before `end`."""
-    n = min(end, _JOIN_BYTES)
-    return hashlib.blake2b(source.read_at(end - n, n), digest_size=8).digest()
 
 
 class _Reader:
@@ -246,7 +238,7 @@ class _Reader:
         return msgspec.structs.replace(
             of_files,
             digest=self._digest(found, above, spent, of_files.file_damage),
-            join=join_of(opened.source, memory.end),
+            join=lines.checksum_before(opened.source, memory.end),
             meta=_kept_meta(meta) if lasts and meta is not None else None,
             meta_is_first=opened.begins_with_meta,
             first=first if _is_within(first, memory) else None,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from rollout import ids
 from rollout.fold.checkpoint import Memory
 from rollout.fold.collector import Gatherer
-from rollout.fold.engine import Reconstruction, Segment
+from rollout.fold.engine import Reconstruction
 from rollout.fold.line_status import Verdicts
 from rollout.format.lines import BytesSource
+from rollout.format.records import Segment
 from rollout.limits import DEFAULT, Limits
 
 

@@ -20,9 +20,9 @@ from rollout.files import fork as forks
 from rollout.files.lineage import Opened
 from rollout.files.recovery import unmark
 from rollout.files.source import Origin
-from rollout.fold.engine import Segment
 from rollout.format import envelope as codec
 from rollout.format import lines
+from rollout.format.records import Segment
 from rollout.home.maintenance.files import Places
 from rollout.limits import DEFAULT, Limits
 
