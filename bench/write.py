@@ -27,7 +27,7 @@ import rollout
 from bench.read import Check
 from bench.rollouts import MB, make
 from rollout import Durability, SessionLog, Store, TurnContext
-from rollout.format.encoder import AnyItem
+from rollout.dialects.codex.encoder import AnyItem
 from rollout.session.turn import OpenTurn
 
 LINE_BYTES: Final = 400

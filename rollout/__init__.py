@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rollout.dialects.codex import Damage
+    from rollout.dialects.codex.context_updates import context_updates
+    from rollout.dialects.codex.contextual import is_program_message
     from rollout.errors import (
         Ambiguous,
         NoKey,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from rollout.fold.token_counts import Tokens
     from rollout.fold.token_ledger import TokenSpend
     from rollout.format.labels import Label, check_session_id
+    from rollout.format.lines import Damage
     from rollout.home.agent_view import Transcript, list_sessions, read_session
     from rollout.home.doctor import Diagnosis
     from rollout.home.findings import Finding
@@ -41,8 +43,6 @@ if TYPE_CHECKING:
     from rollout.home.stats import Stats, StatsRow
     from rollout.home.store import Store, open_log
     from rollout.home.tree import SessionTree
-    from rollout.items.context_updates import context_updates
-    from rollout.items.contextual import is_program_message
     from rollout.items.redaction import Redactor
     from rollout.items.truncation import Truncation
     from rollout.limits import Limits
@@ -179,13 +179,13 @@ if not TYPE_CHECKING:  # for which every name would be there
             case "SessionTree":
                 from rollout.home import tree as module
             case "is_program_message":
-                from rollout.items import contextual as module
+                from rollout.dialects.codex import contextual as module
             case "History" | "is_summary":
                 from rollout.fold import history as module
             case "Label" | "check_session_id":
                 from rollout.format import labels as module
             case "Damage":
-                from rollout.dialects import codex as module
+                from rollout.format import lines as module
             case "ContextBaseline" | "ContextCleared" | "ContextNeverSet":
                 from rollout.fold import projection as module
             case "TokenSpend":
@@ -197,7 +197,7 @@ if not TYPE_CHECKING:  # for which every name would be there
             case "Truncation":
                 from rollout.items import truncation as module
             case "context_updates":
-                from rollout.items import context_updates as module
+                from rollout.dialects.codex import context_updates as module
             case "ValueChange" | "Diff" | "diff":
                 from rollout.session import difference as module
             case (

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from rollout.dialects.codex.encoder import Part, encode, timestamp
 from rollout.files.durability import Durability
-from rollout.format.encoder import Part, encode, timestamp
 from rollout.session.environment import Ports
 from rollout.session.log import SessionLog, create_log
 from rollout.session.log_path import new_path

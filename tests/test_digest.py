@@ -13,11 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rollout
+from rollout.dialects.codex.contextual import is_contextual
 from rollout.files.recovery import mark_batch
 from rollout.home.index.entry_summary import Digest
 from rollout.home.index.scan import Look, look
 from rollout.home.index.statuses import tell_fates
-from rollout.items.contextual import is_contextual, texts_of
+from rollout.items.kinds import texts_of
 from tests import builders as b
 from tests import strategies
 from tests.test_cases import CASES, NAMES

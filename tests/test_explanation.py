@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 import rollout
 from rollout import Limits
-from rollout.dialects.codex import Envelope, Head
+from rollout.dialects.codex.records import Envelope
 from rollout.fold.line_types import Names
+from rollout.items.kinds import Head
 from tests import builders as b
 from tests import strategies as logs
 from tests.test_cases import CASES, NAMES

@@ -13,9 +13,10 @@ import pytest
 
 import rollout
 from rollout import Store
+from rollout.dialects.codex import encoder
 from rollout.errors import Closed, Conflict, RecordError, UsageError
 from rollout.files.lineage import holds_record
-from rollout.format import encoder, envelope
+from rollout.format import strict_json
 from rollout.session.recorder import ABORTED_TEXT
 from tests.builders import assistant_item, user_item
 from tests.sessions import DAY, a_log, context, interrupt, kinds, lines_of, take_turn, texts
@@ -111,7 +112,7 @@ def test_no_part_of_a_line_is_taken_for_a_record_wherever_a_crash_cuts_it(store:
         begin = log.record("note", {"seen": record})
         end = log.record("note", [record, json.dumps(record)])
     data = log.path.read_bytes()
-    assert envelope.decode_value(data[begin:end])["payload"] == [record, json.dumps(record)]
+    assert strict_json.decode_value(data[begin:end])["payload"] == [record, json.dumps(record)]
     assert not any(holds_record(data[begin:cut]) for cut in range(begin, end - 1))
 
 

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 
 import rollout
 from rollout import SourceError, Store, UsageError
+from rollout.dialects.codex.items import text_of
 from rollout.files import layout as homes
 from rollout.files.disk import REAL
 from rollout.files.layout import RolloutFile
 from rollout.home.index.fulltext import Texts
 from rollout.home.index.index import Index
 from rollout.home.query import fold, parse
-from rollout.items.texts import text_of
 from tests import builders as b
 from tests import strategies as logs
 from tests.homes import grow, meta_of, path_of, put, put_data, thread_id

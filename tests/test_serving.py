@@ -17,7 +17,7 @@ from rollout.adapters.responses.calls import Kind
 from rollout.adapters.responses.events import make_events
 from rollout.adapters.responses.matching import Ignored
 from rollout.adapters.responses.recording import Answer, Recording
-from rollout.items.prompt import make_prompt
+from rollout.dialects.codex.prompt import make_prompt
 from tests import reference, strategies
 from tests.builders import (
     TIME,

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from rollout.dialects.codex import envelope as codec
 from rollout.files import recovery
 from rollout.files.lineage import Lineage, Opened
-from rollout.format import envelope as codec
 from rollout.format import records
 from rollout.format.records import Line, Segment
 from rollout.limits import Limits

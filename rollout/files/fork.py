@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Raw
 
 from rollout import ids
+from rollout.dialects.codex import envelope as codec
 from rollout.errors import NotFound, RecordError, UsageError, WriteError
 from rollout.files import layout as homes
 from rollout.files import recovery
@@ -25,7 +26,6 @@ from rollout.files.encrypted.lines import Scribe
 from rollout.files.lineage import Lineage, Opened, holds_record, open_path
 from rollout.files.positions import Extent
 from rollout.files.staging import new_file
-from rollout.format import envelope as codec
 from rollout.format import records
 from rollout.format.records import Segment
 from rollout.limits import DEFAULT

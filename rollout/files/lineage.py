@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 
 from rollout import ids
-from rollout.dialects import codex as r
+from rollout.dialects.codex import envelope
+from rollout.dialects.codex.envelope import holds_record as holds_record
 from rollout.errors import NotFound, SourceError, TooLarge
 from rollout.files import layout as homes
 from rollout.files.bases import Base, Bases, base_of
@@ -24,9 +25,9 @@ from rollout.files.encrypted.reader import DecryptingSource, is_encrypted, plain
 from rollout.files.plain import FileSource
 from rollout.files.recovery import ends_in_whole_batch, incomplete_batch_start
 from rollout.files.sealed.reader import SealedSource, is_sealed, twin
-from rollout.format import envelope, lines, records
-from rollout.format.envelope import holds_record as holds_record
+from rollout.format import lines, records, strict_json
 from rollout.format.labels import UNLABELLED, Label, label_of
+from rollout.format.lines import Damage
 from rollout.format.records import Segment
 from rollout.limits import DEFAULT, Limits
 
@@ -143,7 +144,7 @@ class Opened:
             for line in block.lines:
                 for piece in envelope.split(line, self.limits.depth):
                     if piece.envelope is not None and piece.envelope.type == "session_meta":
-                        found = envelope.decode_value(envelope.payload_of(piece.data))
+                        found = strict_json.decode_value(envelope.payload_of(piece.data))
                         if isinstance(found, dict):
                             self._meta, self._meta_is_first, self._label = found, is_first, label_of(piece.data)
                             self.meta_offset, self._meta_is_bare = offset, piece.envelope is envelope.SESSION_META
@@ -259,9 +260,9 @@ class Lineage:
         self._hides_batch = end is None and self.end < first.source.size
         self.segments: list[Segment] = []
         """Those that were met so far, newest first."""
-        self.missing: list[r.Damage] = []
+        self.missing: list[Damage] = []
         """Bases that were not found, and so are not read."""
-        self.inexact: list[r.Damage] = []
+        self.inexact: list[Damage] = []
         """Bases that do not end as it is said, and are read."""
         if bases is None:
             bases = Bases(home or (None if first.path is None else homes.home_of(first.path)), fs)
@@ -280,10 +281,10 @@ class Lineage:
         for opened in self.opened:
             opened.close()
 
-    def damage(self) -> list[r.Damage]:
+    def damage(self) -> list[Damage]:
         """What is wrong with the files themselves: sealed frames, bases that are missing or end elsewhere."""
         found = [
-            r.Damage(None, offset, reason, kind, None if opened.path is None else str(opened.path))
+            Damage(None, offset, reason, kind, None if opened.path is None else str(opened.path))
             for opened in self.opened
             for source, kind in ((opened.stored, "sealed"), (opened.source, "encrypted"))
             if isinstance(source, SealedSource if kind == "sealed" else DecryptingSource)
@@ -292,7 +293,7 @@ class Lineage:
         if self._hides_batch:
             path = self.opened[0].path
             reason = "a batch of lines that a crash has cut short: none of them is visible"
-            found.append(r.Damage(None, self.end, reason, "batch", None if path is None else str(path)))
+            found.append(Damage(None, self.end, reason, "batch", None if path is None else str(path)))
         return self.missing + self.inexact + found
 
     def __iter__(self) -> Iterator[Segment]:
@@ -308,7 +309,7 @@ class Lineage:
             if found is None:
                 return
             opened, end = found
-        self.missing.append(r.Damage(None, 0, f"more than {self._limits.lineage_depth} bases", "base"))
+        self.missing.append(Damage(None, 0, f"more than {self._limits.lineage_depth} bases", "base"))
 
     def _find_base(self, child: Opened, base: Base) -> tuple[Opened, int] | None:
         """The file that a file continues, and how many bytes of it; None, and why, if there is none."""
@@ -363,8 +364,8 @@ class Lineage:
                 self._report(self.inexact, child, f"{reason}: it is read all the same", "base_end")
         return end
 
-    def _report(self, to: list[r.Damage], child: Opened, reason: str, kind: str) -> None:
-        to.append(r.Damage(1, 0, reason, kind, None if child.path is None else str(child.path)))
+    def _report(self, to: list[Damage], child: Opened, reason: str, kind: str) -> None:
+        to.append(Damage(1, 0, reason, kind, None if child.path is None else str(child.path)))
 
 
 class _Ordinal(msgspec.Struct):

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from rollout.dialects import codex as r
-from rollout.format import envelope as codec
-from rollout.format import records
+from rollout.dialects.codex import envelope as codec
+from rollout.dialects.codex import records as r
+from rollout.format import records, strict_json
 from rollout.format.labels import UNLABELLED, Label, label_of
 from rollout.format.records import Segment
+from rollout.items.kinds import Head
 from rollout.limits import DEFAULT, Limits
 
 STARTED = frozenset({"task_started", "turn_started"})
@@ -73,12 +74,12 @@ def ending_of(segments: Iterable[Segment], limits: Limits = DEFAULT) -> Ending:
 
 def event_kind(envelope: r.Envelope) -> str | None:
     """The type of the event that a line holds; None for any other line."""
-    return envelope.payload.type if envelope.type == "event_msg" and isinstance(envelope.payload, r.Head) else None
+    return envelope.payload.type if envelope.type == "event_msg" and isinstance(envelope.payload, Head) else None
 
 
 def turn_id_of(line: bytes) -> str | None:
     """The turn_id of a lifecycle event."""
-    return codec.text_of(_lifecycle.decode(line).payload.turn_id)
+    return strict_json.text_of(_lifecycle.decode(line).payload.turn_id)
 
 
 def ordinal_of(line: bytes) -> int | None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from rollout.dialects.codex.envelope import records_in
 from rollout.errors import NotFound, UsageError
 from rollout.files.encrypted.reader import plain_source
 from rollout.files.log_end import ABORTED, COMPLETED, STARTED, event_kind, ordinal_of, turn_id_of
 from rollout.format import records
-from rollout.format.envelope import records_in
 from rollout.format.records import Segment
 from rollout.limits import DEFAULT, KIB, Limits
 

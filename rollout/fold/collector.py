@@ -14,14 +14,15 @@ from typing import Generic, TypeVar
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from rollout.dialects import codex as r
+from rollout.dialects.codex import records as r
+from rollout.dialects.codex.contextual import is_contextual
+from rollout.dialects.codex.items import fault_in
+from rollout.dialects.codex.plans import plan_of
 from rollout.fold.events import Kind, Mark
 from rollout.fold.line_types import Names
-from rollout.format.envelope import text_of
 from rollout.format.labels import label_of
-from rollout.items.contextual import is_contextual, texts_of
-from rollout.items.plans import plan_of
-from rollout.items.shapes import fault_in
+from rollout.format.strict_json import text_of
+from rollout.items.kinds import is_visible, texts_of
 from rollout.limits import DEFAULT, TURN_TEXT_CHARACTERS, Limits
 
 P = TypeVar("P")
@@ -218,7 +219,7 @@ class Gatherer:
         return self.wants_items and not self.shadow and self.debt == 0
 
     def _take_item(self, data: bytes, offset: int, type: str, role: str | None, *, bare: bool) -> None:
-        if not r.is_visible(type, role):
+        if not is_visible(type, role):
             return
         item = data if bare else _payload.decode(data).payload
         why = fault_in(data, type, item)

@@ -15,7 +15,7 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from rollout.dialects import codex as r
+from rollout.dialects.codex import envelope as codec
 from rollout.errors import TooLarge
 from rollout.fold.checkpoint import Memory
 from rollout.fold.collector import Gatherer
@@ -24,8 +24,8 @@ from rollout.fold.fast_path import sift, skim
 from rollout.fold.history import History
 from rollout.fold.projection import Reference, Settlement
 from rollout.fold.rollback import Claims, Standing
-from rollout.format import envelope as codec
-from rollout.format import lines
+from rollout.format import lines, strict_json
+from rollout.format.lines import Damage
 from rollout.format.records import Segment
 from rollout.limits import DEFAULT, Limits
 
@@ -55,7 +55,7 @@ class Answer:
     reference: Reference
     world_state: dict[str, Any] | None
     token_usage: dict[str, Any] | None
-    damage: tuple[r.Damage, ...]
+    damage: tuple[Damage, ...]
     records_decoded: int
     complete: bool
     """The whole lineage was read."""
@@ -92,7 +92,7 @@ class Reconstruction:
         self._settled = Settlement(self._fetch, wants_history=self._gather.wants_items, depth=limits.depth)
         self._read: list[Segment] = []
         self._line_counts: list[int | None] = []
-        self._damage: list[tuple[r.Damage, int, int]] = []  # with segment and newlines
+        self._damage: list[tuple[Damage, int, int]] = []  # with segment and newlines
         self._claims = Claims()
         self._waiting: list[tuple[list[Mark], list[Span]]] = []
         self._undecided = False  # whether an undone item of those is of the prefix
@@ -214,7 +214,7 @@ class Reconstruction:
 
     def _note_damage(self, kind: str, offset: int, size: int, reason: str) -> None:
         segment = self._gather.segment
-        damage = r.Damage(None, offset, reason, kind, self._read[segment].path)
+        damage = Damage(None, offset, reason, kind, self._read[segment].path)
         self._damage.append((damage, segment, self._gather.newlines))
         if self._gather.traces:
             self._gather.note_damage(offset, size, reason)
@@ -275,14 +275,14 @@ class Reconstruction:
             previous_model=settled.model,
             reference=settled.reference(),
             world_state=settled.world_state(),
-            token_usage=None if usage is None else codec.decode_value(usage[1]),
+            token_usage=None if usage is None else strict_json.decode_value(usage[1]),
             damage=tuple(self._place(*found) for found in reversed(self._damage)),
             records_decoded=self._gather.seq,
             complete=complete,
             line_counts=tuple(self._line_counts),
         )
 
-    def _place(self, damage: r.Damage, segment: int, newlines: int) -> r.Damage:
+    def _place(self, damage: Damage, segment: int, newlines: int) -> Damage:
         count = self._line_counts[segment]
         return damage if count is None else dataclasses.replace(damage, line=count - newlines + 1)
 

@@ -11,18 +11,19 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET
 
-from rollout.dialects import codex as r
+from rollout.dialects.codex.envelope import decode_envelope
+from rollout.dialects.codex.items import is_whole
 from rollout.fold.collector import EVENT, ITEM, SPOKEN, Gatherer
 from rollout.fold.events import Kind, Mark
-from rollout.format.envelope import decode_envelope, is_too_deep, is_utf8
-from rollout.items.shapes import is_whole
+from rollout.format.strict_json import is_too_deep, is_utf8
+from rollout.items.kinds import HIDDEN_ITEM_TYPES, ITEM_TYPES, Head
 
 _QUOTE = ord('"')
 _CARE = 8  # not a code: the gatherer looks at the record itself
-_PLAIN = r.ITEM_TYPES - r.HIDDEN_ITEM_TYPES - {"message", "agent_message"}
+_PLAIN = ITEM_TYPES - HIDDEN_ITEM_TYPES - {"message", "agent_message"}
 """The types that are neither a boundary nor contextual, whoever says them."""
 _NO_ROLES = frozenset({None, "system"})
-_NO_ITEMS = r.HIDDEN_ITEM_TYPES | {None}
+_NO_ITEMS = HIDDEN_ITEM_TYPES | {None}
 
 
 def sift(gather: Gatherer, lines: Sequence[bytes], i: int, end: int, *, stop: int = -1) -> tuple[int, int, bool]:
@@ -49,7 +50,7 @@ def sift(gather: Gatherer, lines: Sequence[bytes], i: int, end: int, *, stop: in
         if payload is None or kind is None:
             break
         if payload is UNSET:
-            if kind not in r.ITEM_TYPES or is_too_deep(data, depth):
+            if kind not in ITEM_TYPES or is_too_deep(data, depth):
                 break
             code, type = _CARE, None
         else:
@@ -139,7 +140,7 @@ def skim(gather: Gatherer, lines: Sequence[bytes], i: int, end: int, items: list
     return i, end - sum(map(len, lines[i + 1 : first + 1])) - taken
 
 
-def _is_deep(data: bytes, head: r.Head, depth: int) -> bool:
+def _is_deep(data: bytes, head: Head, depth: int) -> bool:
     long = head.encrypted_content if head.output is UNSET else head.output
     if long is not UNSET:
         view = memoryview(long)

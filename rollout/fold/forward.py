@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from rollout.dialects import codex as r
+from rollout.dialects.codex import records as r
 from rollout.fold.history import Entry, plain_user_message, summary_of, user_texts
 from rollout.items.truncation import cut_texts
 from rollout.limits import BYTES_PER_TOKEN, LEGACY_COMPACTION_USER_TOKENS

@@ -13,11 +13,14 @@ from typing import Any, TypeAlias, overload
 import msgspec
 from msgspec import Raw
 
-from rollout.dialects import codex as r
+from rollout.dialects.codex import records as r
+from rollout.dialects.codex.contextual import SUMMARY_OPENING, is_contextual
+from rollout.dialects.codex.envelope import payload_of, split
+from rollout.dialects.codex.items import is_shown
 from rollout.format import labels
-from rollout.format.envelope import decode_value, payload_of, split, text_of
-from rollout.items.contextual import SUMMARY_OPENING, is_contextual, texts_of
-from rollout.items.shapes import is_shown, is_shown_item
+from rollout.format.strict_json import decode_value, text_of
+from rollout.items.kinds import TypeAndRole, texts_of
+from rollout.items.shapes import is_shown_item
 
 Item: TypeAlias = dict[str, Any]
 Entry: TypeAlias = bytes | Raw
@@ -92,7 +95,7 @@ class History(Sequence[Item]):
         It begins as such summaries do, or it is the message of a compaction that made this history.
         """
         item = raw_item(self._entries[index])
-        head = msgspec.json.decode(item, type=r.TypeAndRole)
+        head = msgspec.json.decode(item, type=TypeAndRole)
         return head.type == "message" and head.role == "user" and _are_summary(texts_of(item) or [], self.summaries)
 
     def raw(self, index: int) -> bytes:
@@ -197,7 +200,7 @@ def plain_user_message(texts: Sequence[str]) -> Raw:
 def user_texts(entry: Entry) -> list[str] | None:
     """What an old compaction keeps of an entry (S3): a user's texts; None for anything but a user's own message."""
     item = raw_item(entry)
-    head = msgspec.json.decode(item, type=r.TypeAndRole)
+    head = msgspec.json.decode(item, type=TypeAndRole)
     if head.type != "message" or head.role != "user":
         return None
     texts = texts_of(item) or []

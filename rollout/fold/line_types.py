@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from array import array
 
-from rollout.dialects import codex as r
+from rollout.dialects.codex import records as r
 
 NAME_CHARACTERS = 200
 """Longer types are cut at that: a name is held as long as the log is explained."""

@@ -14,12 +14,13 @@ from typing import TypeVar
 import msgspec
 from msgspec import UnsetType
 
-from rollout.dialects import codex as r
+from rollout.dialects.codex import envelope as codec
+from rollout.dialects.codex import records as r
+from rollout.dialects.codex.items import is_shown
 from rollout.fold.history import Entry, agent_item, replacement_entries
-from rollout.format import envelope as codec
-from rollout.format import records
+from rollout.format import records, strict_json
 from rollout.format.records import Segment
-from rollout.items.shapes import is_shown
+from rollout.items.kinds import Head
 from rollout.limits import DEFAULT, Limits
 
 T = TypeVar("T")
@@ -144,9 +145,9 @@ def _take_records(line: bytes, depth: int, found: list[T], removed: int, of_entr
     return removed
 
 
-def _removed_by(data: bytes, head: r.Head | UnsetType | None) -> int:
+def _removed_by(data: bytes, head: Head | UnsetType | None) -> int:
     """How many items an event takes out."""
-    if not isinstance(head, r.Head) or head.type not in {"items_removed", "thread_rolled_back"}:
+    if not isinstance(head, Head) or head.type not in {"items_removed", "thread_rolled_back"}:
         return 0
     try:
         counted = _counted.decode(data).payload
@@ -165,7 +166,7 @@ def _base(data: bytes) -> list[Entry] | None:
         return None
     if compacted.replacement_history is not None:
         return replacement_entries(data)
-    if codec.text_of(compacted.message) is not None:
+    if strict_json.text_of(compacted.message) is not None:
         raise _Unknown
     return None
 

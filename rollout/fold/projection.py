@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import Raw
 
+from rollout.dialects.codex import envelope
 from rollout.fold.events import ITEM_KINDS, Kind, Mark, Span
 from rollout.fold.forward import Folded
 from rollout.fold.history import (
@@ -25,7 +26,7 @@ from rollout.fold.history import (
     summary_of,
     user_texts,
 )
-from rollout.format import envelope
+from rollout.format import strict_json
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class ContextBaseline:
     @property
     def context(self) -> dict[str, Any]:
         """The payload, decoded anew."""
-        found: dict[str, Any] = envelope.decode_value(self.raw)
+        found: dict[str, Any] = strict_json.decode_value(self.raw)
         return found
 
 
@@ -177,7 +178,7 @@ class Settlement:
             return None
         state: dict[str, Any] = {}
         for mark in reversed(self._world):
-            change = envelope.decode_value(envelope.payload_of(mark.data or self._fetch(mark)))["state"]
+            change = strict_json.decode_value(envelope.payload_of(mark.data or self._fetch(mark)))["state"]
             state = change if mark.number else merge_patch(state, change)
         return state
 

@@ -11,14 +11,15 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec import Raw
 
-from rollout.dialects import codex as r
+from rollout.dialects.codex import envelope
+from rollout.dialects.codex.contextual import is_contextual
 from rollout.fold.collector import SPOKEN, unpack
 from rollout.fold.events import ITEM_KINDS, Kind, Mark, Span
 from rollout.fold.history import raw_item, replacement_entries
 from rollout.fold.projection import Settlement
 from rollout.fold.turn_list import turn_stands
-from rollout.format import envelope
-from rollout.items.contextual import is_contextual, texts_of
+from rollout.format import strict_json
+from rollout.items.kinds import TypeAndRole, texts_of
 
 IMAGE = "[image]"
 
@@ -120,7 +121,7 @@ def tell_items(line: bytes) -> bytes:
 
 def is_message(item: Raw) -> bool:
     """Whether an item is what a user or the assistant says, and no program wrote it (S5)."""
-    head = msgspec.json.decode(item, type=r.TypeAndRole)
+    head = msgspec.json.decode(item, type=TypeAndRole)
     if head.type != "message" or head.role not in ("user", "assistant"):
         return False
     texts = texts_of(item)
@@ -138,10 +139,10 @@ def question_of(line: bytes, kind: Kind, size_characters: int) -> str:
     item = envelope.payload_of(line)
     if kind is Kind.ANNOUNCED:
         said = msgspec.json.decode(item, type=_Announcement)
-        text = envelope.text_of(said.message) or ""
+        text = strict_json.text_of(said.message) or ""
         has_image = any(bytes(raw).startswith(b"[{") or bytes(raw).startswith(b'["') for raw in _images(said))
     else:
-        content = envelope.decode_value(item).get("content")
+        content = strict_json.decode_value(item).get("content")
         parts = content if isinstance(content, list) else []
         text = "\n".join(texts_of(item) or [])
         has_image = any(isinstance(part, dict) and "image" in str(part.get("type")) for part in parts)

@@ -14,15 +14,15 @@ from typing import Any
 
 import msgspec
 
-from rollout.dialects import codex as r
+from rollout.dialects.codex import envelope as codec
+from rollout.dialects.codex import records as r
+from rollout.dialects.codex.items import is_shown
 from rollout.fold.collector import SPOKEN, unpack
 from rollout.fold.events import Mark, Span
 from rollout.fold.history import agent_item, is_instruction
 from rollout.fold.line_status import Stay, Verdicts
-from rollout.format import envelope as codec
-from rollout.format import records
+from rollout.format import records, strict_json
 from rollout.format.records import Segment
-from rollout.items.shapes import is_shown
 from rollout.limits import DEFAULT, Limits
 
 ITEM, COMPACTION, ROLLBACK, REMOVAL, START, END, ERROR, DAMAGED, TOKENS, CONTEXT, SESSION, OTHER = (
@@ -86,7 +86,7 @@ class Step:
     @property
     def payload(self) -> Any:
         """The record's payload, decoded anew; None for damaged bytes."""
-        return codec.decode_value(codec.payload_of(self.data)) if self.data else None
+        return strict_json.decode_value(codec.payload_of(self.data)) if self.data else None
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class Step:
         if self.kind != ITEM:
             return None
         if self.name == "inter_agent_communication":
-            found: Any = codec.decode_value(agent_item(self.data))
+            found: Any = strict_json.decode_value(agent_item(self.data))
         else:
             found = self.payload
         return found if isinstance(found, dict) else None
@@ -111,7 +111,7 @@ class Step:
         if not self.data:
             return None
         try:
-            return codec.text_of(_stamp.decode(self.data).timestamp)
+            return strict_json.text_of(_stamp.decode(self.data).timestamp)
         except msgspec.MsgspecError:
             return None
 

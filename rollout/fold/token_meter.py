@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Raw, UnsetType
 
-from rollout.dialects import codex as r
+from rollout.dialects.codex import records as r
 from rollout.errors import TooLarge
 from rollout.fold.collector import EVENT, METADATA, METERED, METERED_EVENT, Gatherer, unpack
 from rollout.fold.events import Kind, Mark, Span

@@ -9,9 +9,11 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET
 
-from rollout.dialects import codex as r
+from rollout.dialects.codex import envelope as codec
+from rollout.dialects.codex import records as r
 from rollout.fold.token_counts import Note, Reading, Tokens
-from rollout.format import envelope as codec
+from rollout.format import strict_json
+from rollout.items.kinds import Head
 
 MOST_TOKENS = 1 << 53
 _MOST_NAME_CHARACTERS = 200
@@ -71,8 +73,8 @@ _line, _plain = msgspec.json.Decoder(_Line), msgspec.json.Decoder(_PlainLine)
 def note_of(data: bytes, envelope: r.Envelope) -> Note | None:
     """What a record says of tokens, models and turns; None for one that says nothing of them."""
     kind = envelope.type
-    type = envelope.payload.type if isinstance(envelope.payload, r.Head) else None
-    if not isinstance(envelope.payload, r.Head) or (
+    type = envelope.payload.type if isinstance(envelope.payload, Head) else None
+    if not isinstance(envelope.payload, Head) or (
         kind not in {"session_meta", "turn_context", "token_usage_record"}
         and not (kind == "event_msg" and (type == "token_count" or type in _OPENINGS))
     ):
@@ -84,11 +86,11 @@ def note_of(data: bytes, envelope: r.Envelope) -> Note | None:
         line = _line.decode(data)
     except (msgspec.ValidationError, RecursionError):
         return None
-    payload, time = line.payload, codec.text_of(line.timestamp)
+    payload, time = line.payload, strict_json.text_of(line.timestamp)
     if is_session:
-        thread = codec.text_of(payload.id)
+        thread = strict_json.text_of(payload.id)
         return None if thread is None else Note(time, thread=thread)
-    turn_id, model = codec.text_of(payload.turn_id), codec.text_of(payload.model) if is_context else None
+    turn_id, model = strict_json.text_of(payload.turn_id), strict_json.text_of(payload.model) if is_context else None
     return Note(time, turn_id=turn_id, model=None if model is None else model[:_MOST_NAME_CHARACTERS])
 
 
@@ -110,7 +112,7 @@ def _note_of_odd_tokens(data: bytes, is_record: bool) -> Note | None:
         line = _line.decode(data)
     except (msgspec.ValidationError, RecursionError):
         return None
-    payload, time = line.payload, codec.text_of(line.timestamp)
+    payload, time = line.payload, strict_json.text_of(line.timestamp)
     if is_record:
         return _note(time, _tokens(payload.thread_token_usage), _tokens(payload.usage), None, is_record=True)
     info = payload.info or _Info()
@@ -134,7 +136,7 @@ def read_gauge(data: bytes, depth: int) -> Reading | None:
 
 
 def _value(raw: msgspec.Raw | msgspec.UnsetType) -> object:
-    return None if raw is UNSET else codec.decode_value(raw)
+    return None if raw is UNSET else strict_json.decode_value(raw)
 
 
 def _tokens(raw: msgspec.Raw | msgspec.UnsetType) -> Tokens | None:

@@ -22,10 +22,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from rollout.dialects import codex as r
+from rollout.dialects.codex.contextual import is_contextual
 from rollout.fold.history import History
-from rollout.format.envelope import decode_value
-from rollout.items.contextual import is_contextual, texts_of
+from rollout.format.strict_json import decode_value
+from rollout.items.kinds import TypeAndRole, texts_of
 
 LEAST_BUDGET_BYTES = 200
 """Enough for the frame and the notes, whatever numbers they tell, and for the beginning of a message."""
@@ -41,7 +41,7 @@ _UNSEEN = (  # spaces, and what has no width: joiners, marks of direction, varia
 _BRACKETED_LINE = re.compile(rf"(?:^|(?<=[\u2028\u2029]))(?={_UNSEEN}[\[\uff3b])", re.MULTILINE)
 _DROPPED = {code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if chr(code) not in "\t\n"}
 
-_head = msgspec.json.Decoder(r.TypeAndRole)
+_head = msgspec.json.Decoder(TypeAndRole)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -32,6 +32,22 @@ class Source(Protocol):
     def read_at(self, offset: int, n: int, /) -> bytes: ...
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Damage:
+    """Bytes that are lost to the reader: what is wrong (`reason`) and where.
+
+    `line` counts from 1 and is None where the file was not read back to its beginning. `kind` is one of torn, json,
+    utf8, deep, oversize, not_a_record, batch, sealed, encrypted; base (the file that this one continues is missing),
+    base_end (it does not end as it is said, and is read). `path` is the file, None for bytes in memory.
+    """
+
+    line: int | None
+    offset: int
+    reason: str
+    kind: str
+    path: str | None = None
+
+
 class Covered:
     """Which bytes of a source were read: `count` of them, each once, in whatever order and however often."""
 

@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from pathlib import Path
 
 from rollout import ids
+from rollout.dialects.codex import encoder
 from rollout.errors import InUse, NotFound, RolloutError, UsageError, WriteError
 from rollout.files import fork as forks
 from rollout.files import layout as homes
@@ -35,7 +36,6 @@ from rollout.files.source import Origin
 from rollout.files.staging import ASIDE, HALF_MADE, REKEYED, hidden, parse_hidden
 from rollout.files.thread_names import Names
 from rollout.files.writer import holder
-from rollout.format import encoder
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

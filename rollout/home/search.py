@@ -15,14 +15,16 @@ from typing import overload
 
 import msgspec
 
-from rollout.dialects import codex as r
+from rollout.dialects.codex import envelope
+from rollout.dialects.codex import records as r
+from rollout.dialects.codex.items import text_of
 from rollout.errors import SourceError, UsageError
 from rollout.files.disk import FileSystem
 from rollout.files.layout import RolloutFile
 from rollout.files.lineage import Opened, open_path
 from rollout.files.source import Origin
 from rollout.fold.line_status import REMOVED, REPLACED, ROLLED_BACK, VISIBLE
-from rollout.format import envelope, labels
+from rollout.format import labels, strict_json
 from rollout.home import cursor as cursors
 from rollout.home.filters import Selection
 from rollout.home.index.fulltext import Document, Texts
@@ -30,7 +32,7 @@ from rollout.home.index.index import Index, with_index
 from rollout.home.listing import Found, check_limit, in_bunches, tell
 from rollout.home.query import Query, parse, snippet
 from rollout.home.threads import Home, Progress, Skipped, Thread
-from rollout.items.texts import KINDS, text_of
+from rollout.items.texts import KINDS
 from rollout.session.explanation import Explanation
 
 STATUSES = frozenset({VISIBLE, REPLACED, ROLLED_BACK, REMOVED})
@@ -240,7 +242,7 @@ class _Search:
             kind=document.kind,
             line=document.line,
             offset=document.offset,
-            timestamp=envelope.text_of(_stamp.decode(data).timestamp),
+            timestamp=strict_json.text_of(_stamp.decode(data).timestamp),
             snippet=shown,
             matches=places,
             status=status,

@@ -93,7 +93,7 @@ class Store:
         The arguments are what its session_meta says; `more` are further keys of it. `session_id` and `tags` are the
         label of the log, inside of that which is in force here. RecordError, UsageError, WriteError.
         """
-        from rollout.format.encoder import Part, encode, timestamp
+        from rollout.dialects.codex.encoder import Part, encode, timestamp
         from rollout.session.label_scope import in_force
         from rollout.session.log import create_log
         from rollout.session.log_path import new_path

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from rollout.format.envelope import decode_value
+from rollout.format.strict_json import decode_value
 
 CALLS = {
     "function_call": "(no name)",

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from rollout.format import envelope
+from rollout.format import strict_json
 from rollout.items.secret_rules import PASSWORD_NAME, RULES, SECRET_NAME, Rule, is_password, is_token
 from rollout.limits import MIB
 
@@ -178,7 +178,7 @@ class Redactor:
         """JSON without secrets; what only begins as JSON does as it is."""
         data = text.encode(errors="surrogatepass")
         try:
-            value = None if envelope.is_too_deep(data, _MOST_DEPTH) else envelope.decode_value(msgspec.Raw(data))
+            value = None if strict_json.is_too_deep(data, _MOST_DEPTH) else strict_json.decode_value(msgspec.Raw(data))
             before, cleaned = self.total, self.value(value)
             return text if self.total == before else _encode(cleaned).decode()
         except (msgspec.DecodeError, ValueError, RecursionError):

@@ -17,12 +17,10 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import UNSET, Raw
 
-from rollout.dialects import codex as r
-from rollout.format.envelope import decode_value, payload_of
+from rollout.format.strict_json import decode_value
+from rollout.items.kinds import Head, TypeAndRole, is_visible
 
 _QUOTE = ord('"')
-_SHORT, _MARKS_BYTES = b',"item":"typeless"', 80
-"""What such a line says behind its payload, and how many bytes what stands there takes at most."""
 _NULL = Raw(b"null")
 
 
@@ -233,11 +231,11 @@ _said = msgspec.json.Decoder(_Said).decode
 _summed = msgspec.json.Decoder(_Summed).decode
 
 
-def _plain_message(head: r.Head) -> bool:
+def _plain_message(head: Head) -> bool:
     return head.phase is None and head.content is not UNSET and _decodes(_said, head.content)
 
 
-def _plain_reasoning(head: r.Head) -> bool:
+def _plain_reasoning(head: Head) -> bool:
     content, encrypted, summary = head.content, head.encrypted_content, head.summary
     return (
         (content is UNSET or content == _NULL)
@@ -247,24 +245,24 @@ def _plain_reasoning(head: r.Head) -> bool:
     )
 
 
-def _plain_call(head: r.Head) -> bool:
+def _plain_call(head: Head) -> bool:
     return type(head.call_id) is type(head.name) is type(head.arguments) is str and (
         head.namespace is None or type(head.namespace) is str
     )
 
 
-def _plain_custom_call(head: r.Head) -> bool:
+def _plain_custom_call(head: Head) -> bool:
     return type(head.call_id) is type(head.name) is type(head.input) is str and (
         head.status is None or type(head.status) is str
     )
 
 
-def _plain_output(head: r.Head) -> bool:
+def _plain_output(head: Head) -> bool:
     output = head.output
     return type(head.call_id) is str and head.name is None and output is not UNSET and memoryview(output)[0] == _QUOTE
 
 
-_PLAIN: Mapping[str | None, Callable[[r.Head], bool]] = {
+_PLAIN: Mapping[str | None, Callable[[Head], bool]] = {
     "message": _plain_message,
     "reasoning": _plain_reasoning,
     "function_call": _plain_call,
@@ -275,22 +273,10 @@ _PLAIN: Mapping[str | None, Callable[[r.Head], bool]] = {
 """By which the common items are let pass: True where nothing is missing, False where the table has to be asked."""
 
 
-def is_whole(head: r.Head, line: bytes) -> bool:
-    """Whether an item (the line that holds it, and its head) has all that its type needs."""
+def is_plainly_whole(head: Head) -> bool:
+    """Whether the head alone tells that an item has all that its type needs; else `fault` has to be asked."""
     check = _PLAIN.get(head.type)
-    if check is not None and (head.id is None or type(head.id) is str) and check(head):
-        return True
-    return fault_in(line, head.type, payload_of(line)) is None
-
-
-def fault_in(line: bytes, type: str | None, item: bytes | Raw) -> str | None:
-    """As `fault`, of an item that stands in a line, which may say that the item is whole in another form.
-
-    Sessions of agents began by writing a message of the SDK with a text as its content as it was.
-    """
-    if type == "message" and _SHORT in line[-_MARKS_BYTES:] and isinstance(decode_value(item).get("content"), str):
-        return None
-    return fault(type, item)
+    return check is not None and (head.id is None or type(head.id) is str) and check(head)
 
 
 def fault(type: str | None, item: bytes | Raw) -> str | None:
@@ -311,24 +297,13 @@ def fault(type: str | None, item: bytes | Raw) -> str | None:
     return None
 
 
-def is_shown(envelope: r.Envelope, line: bytes) -> bool:
-    """Whether a record is a response item, bare or not, that the model sees."""
-    type, kind = r.types_of(envelope)
-    head = envelope.payload
-    if type != "response_item" or kind is None:
-        return False
-    if not isinstance(head, r.Head):
-        return r.is_visible(kind, envelope.role) and fault(kind, line) is None
-    return r.is_visible(kind, head.role) and is_whole(head, line)
-
-
 def is_shown_item(item: Raw | bytes) -> bool:
     """The same of an item that has no line of its own."""
     try:
-        head = msgspec.json.decode(item, type=r.TypeAndRole)
+        head = msgspec.json.decode(item, type=TypeAndRole)
     except msgspec.ValidationError:
         return False
-    return head.type is not None and r.is_visible(head.type, head.role) and fault(head.type, item) is None
+    return head.type is not None and is_visible(head.type, head.role) and fault(head.type, item) is None
 
 
 def _decodes(decode: Any, raw: Raw) -> bool:

@@ -10,14 +10,13 @@ what stood before, and its summary is nobody's own words: both are left out, the
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
-from rollout.dialects import codex as r
-from rollout.format import envelope as codec
-from rollout.items import contextual
+from rollout.format.strict_json import decode_value, is_too_deep
+from rollout.items.kinds import texts_of
 from rollout.limits import SEARCH_TEXT_CHARACTERS
 
 USER, ASSISTANT, TOOL_CALL, TOOL_OUTPUT = "user", "assistant", "tool_call", "tool_output"
@@ -43,51 +42,32 @@ _ESCAPED_SPACE = re.compile(r"\\[nrt]")
 _MOST_VALUES = 10_000
 
 
-def text_of(data: bytes, envelope: r.Envelope) -> tuple[str, str] | None:
-    """The kind and the text of one record (`data` is its JSON); None if it has none to be searched.
+def text_of(
+    type: str | None, role: str | None, item: msgspec.Raw, is_contextual: Callable[[str, list[str]], bool]
+) -> tuple[str, str] | None:
+    """The kind and the text of one item; None if it has none to be searched.
 
-    The text is at most `SEARCH_TEXT_CHARACTERS` long, its beginning counts. Never fails, whatever the record holds.
+    `is_contextual` says of a message (its role, its texts) whether the program wrote it.
     """
-    found = _text_of(data, envelope)
-    if found is None:
-        return None
-    kind, text = found
+    if type == "agent_message":
+        return USER, "\n".join(texts_of(item) or [])
+    if type == "message":
+        texts = texts_of(item) or [] if role in (USER, ASSISTANT) else []
+        return None if role is None or not texts or is_contextual(role, texts) else (role, "\n".join(texts))
+    if type in _CALLS:
+        value = decode_value(item)
+        return TOOL_CALL, "\n".join(filter(None, (_asked(value.get(key)) for key in _CALLS[type])))
+    if type in _OUTPUTS:
+        return TOOL_OUTPUT, _answered(decode_value(item).get(_OUTPUTS[type]))
+    return None
+
+
+def cut(kind: str, text: str) -> tuple[str, str] | None:
+    """A text as it is searched: its beginning, at most `SEARCH_TEXT_CHARACTERS`; None if it says nothing."""
     text = text[:SEARCH_TEXT_CHARACTERS]
     if len(text) >= _BASE64_CHARACTERS:
         text = _BASE64.sub(" ", text)
     return (kind, text) if text and not text.isspace() else None
-
-
-def _text_of(data: bytes, envelope: r.Envelope) -> tuple[str, str] | None:
-    head, type = envelope.payload, envelope.type
-    if head is None:
-        return None
-    if head is msgspec.UNSET:
-        kind, role = type, envelope.role
-    elif type == "response_item":
-        kind, role = head.type, head.role
-    elif type == "inter_agent_communication":
-        content = codec.decode_value(codec.payload_of(data)).get("content")
-        return (USER, content) if isinstance(content, str) else None
-    else:
-        return None
-    if kind == "agent_message":
-        return USER, "\n".join(contextual.texts_of(codec.payload_of(data)) or [])
-    if kind == "message":
-        return _message(codec.payload_of(data), role)
-    if kind in _CALLS:
-        item = codec.decode_value(codec.payload_of(data))
-        return TOOL_CALL, "\n".join(filter(None, (_asked(item.get(key)) for key in _CALLS[kind])))
-    if kind in _OUTPUTS:
-        return TOOL_OUTPUT, _answered(codec.decode_value(codec.payload_of(data)).get(_OUTPUTS[kind]))
-    return None
-
-
-def _message(item: msgspec.Raw, role: str | None) -> tuple[str, str] | None:
-    if role not in (USER, ASSISTANT):
-        return None
-    texts = contextual.texts_of(item) or []
-    return None if contextual.is_contextual(role, texts) else (role, "\n".join(texts))
 
 
 def _asked(value: Any) -> str:
@@ -115,7 +95,7 @@ def _opened(text: str) -> Any:
         return text
     encoded = text.encode()
     try:
-        return text if codec.is_too_deep(encoded, 64) else msgspec.json.decode(encoded)
+        return text if is_too_deep(encoded, 64) else msgspec.json.decode(encoded)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return text
 

@@ -14,12 +14,12 @@ from typing import Any, Literal
 
 import msgspec
 
+from rollout.dialects.codex.prompt import PROGRAM_KEYS
 from rollout.files.common_base import is_all, parting_of
 from rollout.files.positions import Extent, line_number
 from rollout.fold.history import History, Item
 from rollout.fold.projection import ContextBaseline, ContextCleared, Reference
 from rollout.fold.sequence_diff import Run, align
-from rollout.items.prompt import PROGRAM_KEYS
 from rollout.session.explanation import Explained, Explanation
 from rollout.session.state import State
 

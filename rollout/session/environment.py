@@ -28,6 +28,6 @@ class Ports:
 
     def timestamp(self) -> str:
         """Now, as lines have it."""
-        from rollout.format.encoder import timestamp
+        from rollout.dialects.codex.encoder import timestamp
 
         return timestamp(self.clock())

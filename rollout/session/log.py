@@ -16,7 +16,9 @@ from typing import Any
 
 from msgspec import Raw
 
-from rollout.dialects.codex_items import PAGINATED, item_events_of
+from rollout.dialects.codex import encoder
+from rollout.dialects.codex.encoder import AnyItem, Part
+from rollout.dialects.codex.item_events import PAGINATED, item_events_of
 from rollout.errors import Closed, Displaced, NotFound, Poisoned, RolloutError, UsageError, WriteError
 from rollout.files import fork as forks
 from rollout.files import layout as homes
@@ -33,8 +35,7 @@ from rollout.files.sealed.seal import standing
 from rollout.files.source import Origin
 from rollout.files.writer import Writer, holder
 from rollout.fold.engine import Reconstruction
-from rollout.format import encoder, envelope, labels
-from rollout.format.encoder import AnyItem, Part
+from rollout.format import labels, strict_json
 from rollout.format.labels import UNLABELLED, Label
 from rollout.session.environment import Ports
 from rollout.session.label_scope import in_force
@@ -335,7 +336,7 @@ def create_log(
     writer = Writer.create(ports.fs, path, [line], held_by=by, durability=when, root=ports.home)
     turn_id = None if left_open is None else left_open.turn_id
     recorder = Recorder(writer, ports, thread, durability, Ending(left_open, ordinal), label, cipher)
-    session = envelope.decode_value(meta.payload)
+    session = strict_json.decode_value(meta.payload)
     recorder.item_events = item_events_of(session, thread, turn_id, ports.new_id)
     return SessionLog(path, thread, ports, durability, recorder, label)
 

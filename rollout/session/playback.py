@@ -16,6 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from rollout.dialects.codex import envelope as codec
+from rollout.dialects.codex.items import text_of
 from rollout.files.encrypted.keys import Cipher
 from rollout.files.file_watch import Notice, Whereabouts
 from rollout.files.source import AnySource, Origin, find
@@ -34,9 +36,7 @@ from rollout.fold.timeline import (
     walk_backward,
     walk_forward,
 )
-from rollout.format import envelope as codec
 from rollout.format.records import Segment
-from rollout.items.texts import text_of
 from rollout.limits import DEFAULT, Limits
 from rollout.session.moments import At, origin_at
 from rollout.session.status_at import Judgements

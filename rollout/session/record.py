@@ -10,9 +10,9 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from rollout.dialects import codex as r
-from rollout.format import envelope as codec
-from rollout.format import lines, records
+from rollout.dialects.codex import envelope as codec
+from rollout.dialects.codex import records as r
+from rollout.format import lines, records, strict_json
 from rollout.format.labels import UNLABELLED, Label, label_of
 from rollout.format.records import Line, Segment
 from rollout.limits import DEFAULT, Limits
@@ -51,7 +51,7 @@ class Record:
     @property
     def payload(self) -> Any:
         """The payload, decoded anew; None for damaged and blank ones."""
-        return codec.decode_value(codec.payload_of(self.data)) if self.data else None
+        return strict_json.decode_value(codec.payload_of(self.data)) if self.data else None
 
     @property
     def label(self) -> Label:
@@ -71,7 +71,7 @@ class Record:
     @property
     def value(self) -> Any:
         """The whole line as a JSON value; None for damaged and blank ones."""
-        return codec.decode_value(self.data) if self.data else None
+        return strict_json.decode_value(self.data) if self.data else None
 
 
 def read_records(

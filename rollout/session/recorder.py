@@ -16,7 +16,9 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeVar
 
-from rollout.dialects.codex_items import ItemEvents
+from rollout.dialects.codex import encoder
+from rollout.dialects.codex.encoder import Part
+from rollout.dialects.codex.item_events import ItemEvents
 from rollout.errors import UsageError
 from rollout.files import recovery
 from rollout.files.durability import Durability
@@ -24,8 +26,6 @@ from rollout.files.encrypted.keys import Cipher
 from rollout.files.encrypted.lines import encrypt_line
 from rollout.files.log_end import Ending, LeftOpen
 from rollout.files.writer import Writer
-from rollout.format import encoder
-from rollout.format.encoder import Part
 from rollout.format.labels import UNLABELLED, Label
 from rollout.session.environment import Ports
 from rollout.session.label_scope import in_force

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rollout import ids
-from rollout.dialects.codex import Damage
+from rollout.dialects.codex.prompt import make_prompt
 from rollout.files.source import Origin
 from rollout.fold.collector import Gatherer
 from rollout.fold.engine import Answer, Reconstruction
@@ -17,8 +17,8 @@ from rollout.fold.history import History, Item
 from rollout.fold.projection import ContextBaseline, Reference
 from rollout.fold.turn_list import SeenTurn, TurnCollector, items_of
 from rollout.format.labels import Label
+from rollout.format.lines import Damage
 from rollout.format.records import Segment
-from rollout.items.prompt import make_prompt
 from rollout.items.truncation import Truncation
 
 Progress = Callable[[int, int], None]

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rollout import ids
+from rollout.dialects.codex import envelope
 from rollout.fold.collector import Gatherer
 from rollout.fold.engine import Reconstruction
 from rollout.fold.timeline import CONTEXT, DAMAGED, Enough, Judge, Place, Step, read_step, walk_backward, walk_forward
-from rollout.format import envelope
 from rollout.format.records import Segment
 from rollout.limits import Limits
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from rollout.dialects.codex import envelope
 from rollout.files.encrypted.keys import Cipher
 from rollout.files.lineage import Lineage
 from rollout.files.source import AnySource, Origin, find
@@ -23,7 +24,7 @@ from rollout.fold.token_ledger import Ledger, TokenSpend, seconds_between
 from rollout.fold.token_meter import Gauge, Meter, MeteringGatherer
 from rollout.fold.token_records import note_of, read_gauge
 from rollout.fold.transcript import speaker
-from rollout.format import envelope
+from rollout.format import strict_json
 from rollout.items.calls import CALLS, OUTPUTS, has_failed, name_of
 from rollout.limits import DEFAULT, Limits
 from rollout.session.explanation import Explained, Explanation
@@ -254,13 +255,13 @@ class _Reader:
     @property
     def ended(self) -> str | None:
         """When the newest record was written."""
-        return envelope.text_of(_stamped.decode(self._newest).timestamp) if self._newest else None
+        return strict_json.text_of(_stamped.decode(self._newest).timestamp) if self._newest else None
 
     def _see(self, record: Record, found: Explained) -> None:
         self._newest = record.data
         if record.type == "response_item":
             if record.kind in CALLS or record.kind in OUTPUTS:
-                self._see_tool(envelope.decode_value(envelope.payload_of(record.data)), found)
+                self._see_tool(strict_json.decode_value(envelope.payload_of(record.data)), found)
             return
         note = note_of(record.data, record.envelope)
         if note is not None:
@@ -270,7 +271,7 @@ class _Reader:
             self.compactions.append(_milestone(record, found, number=None if items is None else len(items)))
         elif record.kind == "thread_rolled_back":
             self.rollbacks.append(
-                _milestone(record, found, number=envelope.decode_value(record.data)["payload"]["num_turns"])
+                _milestone(record, found, number=strict_json.decode_value(record.data)["payload"]["num_turns"])
             )
 
     def _see_note(self, note: Note, record: Record, found: Explained) -> None:
@@ -315,7 +316,7 @@ def _milestone(record: Record, found: Explained, *, text: str | None = None, num
         path=found.path,
         inherited=found.inherited,
         turn_id=found.turn_id,
-        time=envelope.text_of(_stamped.decode(record.data).timestamp),
+        time=strict_json.text_of(_stamped.decode(record.data).timestamp),
         text=text,
         number=number,
         stands=found.status != "rolled_back",

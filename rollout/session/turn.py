@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from rollout.dialects.codex import encoder
+from rollout.dialects.codex.encoder import AnyItem, Part
+from rollout.dialects.codex.plans import split_plans
 from rollout.errors import Closed, RecordError, RolloutError, UsageError
-from rollout.format import encoder
-from rollout.format.encoder import AnyItem, Part
 from rollout.format.labels import Label
-from rollout.items.contextual import texts_of
-from rollout.items.plans import split_plans
+from rollout.items.kinds import texts_of
 from rollout.session.block_exit import At, AwaitedBlockExit, BlockExit, Error, Kind
 from rollout.session.recorder import OpenedTurn, Recorder, Standing, abort
 

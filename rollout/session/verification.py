@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from rollout import ids
-from rollout.dialects import codex as r
 from rollout.files.lineage import Lineage
 from rollout.files.log_end import ordinal_of
 from rollout.files.source import Origin
 from rollout.fold.collector import Gatherer
 from rollout.format.labels import read_label
+from rollout.format.lines import Damage
 from rollout.format.records import Segment
 from rollout.session.record import BLANK, Record, read_records
 
@@ -42,7 +42,7 @@ class Report:
     path: str | None
     lines: int
     records: int
-    damage: tuple[r.Damage, ...]
+    damage: tuple[Damage, ...]
     notes: tuple[Note, ...]
     damaged_lines: int
     """Lines that hold damaged bytes, plus one for each base that is missing or ends elsewhere than it is said."""
@@ -62,7 +62,7 @@ class _Examiner:
     def __init__(self, path: str | None) -> None:
         self.path = path
         self.notes: list[Note] = []
-        self.damage: list[r.Damage] = []
+        self.damage: list[Damage] = []
         self.damaged_lines: set[int] = set()
         self.records = 0
         self.lines = 0
@@ -79,7 +79,7 @@ class _Examiner:
         if record.is_damaged:
             self.damaged_lines.add(record.line)
             self.damage.append(
-                r.Damage(record.line, record.offset, record.reason or "damaged", record.kind or "oversize", self.path)
+                Damage(record.line, record.offset, record.reason or "damaged", record.kind or "oversize", self.path)
             )
         else:
             self.records += 1

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rollout.items.contextual import SUMMARY_OPENING
+from rollout.dialects.codex.contextual import SUMMARY_OPENING
 from tests.builders import assistant, compacted, legacy_compacted, log, session_meta, user, user_item
 from tests.cli import run, turn, write
 

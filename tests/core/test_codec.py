@@ -13,8 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from rollout.dialects import codex as r
-from rollout.format import envelope as codec
+from rollout.dialects.codex import envelope as codec
+from rollout.dialects.codex import records as r
+from rollout.dialects.codex.names import RECORD_TYPES
+from rollout.format import strict_json
+from rollout.items.kinds import ITEM_TYPES, Head
 from tests import builders as b
 from tests import strategies as logs
 from tests.reference import decode_line
@@ -50,8 +53,8 @@ def nested(depth: int, text: str = "") -> bytes:
         b'{"payload":[],"type":"x","timestamp":7}',
         b'{"type":"session_meta","payload":"malformed, but a record"}',
         b' {"type":"x","payload":{}} '.strip(),
-        *(b.dump({"type": kind}) for kind in sorted(r.ITEM_TYPES)),
-        *(b.dump({"timestamp": b.TIME, "ordinal": 3, "type": kind}) for kind in sorted(r.ITEM_TYPES)),
+        *(b.dump({"type": kind}) for kind in sorted(ITEM_TYPES)),
+        *(b.dump({"timestamp": b.TIME, "ordinal": 3, "type": kind}) for kind in sorted(ITEM_TYPES)),
         b'{"type":"not_known_yet"}',
         b'{"type":"not_known_yet","role":"user","content":[]}',
         b'{"record_type":"state"}',
@@ -74,7 +77,7 @@ def test_what_names_its_kind_in_one_of_the_known_shapes_is_a_record(line: bytes)
         b"{}",
         b'{"payload":{}}',
         *(b.dump({"type": value, "payload": {}}) for value in SCALARS if value != "x"),
-        *(b.dump({"type": kind}) for kind in sorted(r.ENVELOPE_TYPES)),
+        *(b.dump({"type": kind}) for kind in sorted(RECORD_TYPES)),
         b'{"timestamp":"t","type":"not_known_yet"}',
         b'{"ordinal":1,"type":"not_known_yet"}',
         b'{"record_type":"state","type":"not_known_yet"}',
@@ -126,7 +129,7 @@ def test_bytes_that_are_not_strict_json_are_damage_of_their_kind(line: bytes, ki
 def test_a_pair_of_surrogate_escapes_is_one_character() -> None:
     line = b'{"type":"x","payload":"\\ud83d\\ude00"}'
     assert is_record(line)
-    assert codec.decode_value(codec.payload_of(line)) == "\U0001f600"
+    assert strict_json.decode_value(codec.payload_of(line)) == "\U0001f600"
 
 
 @pytest.mark.parametrize("escaped", ["timestamp", "id", "ordinal", "anything"])
@@ -153,7 +156,7 @@ def test_a_lone_surrogate_is_damage_in_a_value_that_nobody_needs_too(escaped: st
 )
 def test_nul_bytes_white_space_and_a_byte_order_mark_around_a_record_are_nothing(line: bytes) -> None:
     (piece,) = codec.split(line)
-    assert piece.envelope == r.Envelope("event_msg", r.Head("x"))
+    assert piece.envelope == r.Envelope("event_msg", Head("x"))
     assert (piece.data, piece.offset) == (RECORD, line.index(b"{"))
 
 
@@ -231,7 +234,7 @@ def test_the_depth_limit_can_be_another_one() -> None:
 def test_brackets_in_strings_are_not_nesting(text: str) -> None:
     line = b'{"type":"x","payload":{"text":"%b"}}' % text.encode()
     assert is_record(line)
-    assert not codec.is_too_deep(line, 128)
+    assert not strict_json.is_too_deep(line, 128)
 
 
 @pytest.mark.parametrize("count", [1_000, 100_000])
@@ -257,7 +260,7 @@ def depth_of(value: Any) -> int:
 @given(json_values, st.booleans(), st.integers(0, 8))
 def test_the_depth_of_any_json_is_found_without_decoding_it(value: Any, is_ascii: bool, depth: int) -> None:
     data = json.dumps(value, ensure_ascii=is_ascii).encode("utf-8", "surrogatepass")
-    assert codec.is_too_deep(data, depth) == (depth_of(value) > depth)
+    assert strict_json.is_too_deep(data, depth) == (depth_of(value) > depth)
 
 
 def test_millions_of_brackets_side_by_side_cost_little_more_than_the_line() -> None:
@@ -290,7 +293,7 @@ def test_a_number_of_any_size_decodes_without_an_exception(number: str, value: o
     line = b'{"type":"x","payload":{"n":%b}}' % number.encode()
     assert is_record(line)
     assert codec.decode_plain(line) is not None
-    assert codec.decode_value(codec.payload_of(line)) == {"n": value}
+    assert strict_json.decode_value(codec.payload_of(line)) == {"n": value}
     assert bytes(codec.payload_of(line)) == b'{"n":%b}' % number.encode()
 
 
@@ -300,18 +303,18 @@ def test_a_number_of_any_size_decodes_without_an_exception(number: str, value: o
 @pytest.mark.parametrize(
     ("line", "envelope"),
     [
-        (b.user("q"), r.Envelope("response_item", r.Head("message", "user"))),
+        (b.user("q"), r.Envelope("response_item", Head("message", "user"))),
         (b'{"type":"x","payload":7}', r.Envelope("x", None)),
         (b'{"type":"x","payload":null}', r.Envelope("x", None)),
-        (b'{"type":"x","payload":{"type":7,"role":[]}}', r.Envelope("x", r.Head())),
+        (b'{"type":"x","payload":{"type":7,"role":[]}}', r.Envelope("x", Head())),
         (b'{"type":"response_item","payload":{"type":"message","role":7}}', r.Envelope("response_item", None)),
-        (b'{"type":"response_item","payload":{"type":"m","role":null}}', r.Envelope("response_item", r.Head("m"))),
+        (b'{"type":"response_item","payload":{"type":"m","role":null}}', r.Envelope("response_item", Head("m"))),
         (b'{"type":"message","role":"user"}', r.Envelope("message", UNSET, "user")),
         (b'{"type":"message","role":null}', r.Envelope("message", UNSET)),
         (b'{"type":"message","role":7}', r.Envelope("response_item", None)),
         (b.bare_meta(), codec.SESSION_META),
         (b.bare_state(), codec.PASSED_OVER),
-        (b'{"type":"x","payload":{"type":"a"},"payload":{"type":"b"}}', r.Envelope("x", r.Head("b"))),
+        (b'{"type":"x","payload":{"type":"a"},"payload":{"type":"b"}}', r.Envelope("x", Head("b"))),
     ],
 )
 def test_the_envelope_says_what_a_line_is(line: bytes, envelope: r.Envelope) -> None:
@@ -326,8 +329,8 @@ def test_the_payload_of_a_bare_item_is_the_item() -> None:
 
 @pytest.mark.parametrize(("raw", "text"), [(b'"a\\u0062"', "ab"), (b'""', ""), (b"7", None), (b"null", None)])
 def test_a_text_is_a_string_and_nothing_else(raw: bytes, text: str | None) -> None:
-    assert codec.text_of(Raw(raw)) == text
-    assert codec.text_of(UNSET) is None
+    assert strict_json.text_of(Raw(raw)) == text
+    assert strict_json.text_of(UNSET) is None
 
 
 # Fast and careful, engine and reference agree
@@ -348,7 +351,7 @@ def test_the_quick_look_and_the_careful_one_agree_on_every_line(lines: list[byte
             assert piece.envelope is not None
             quick, careful = plain.payload, piece.envelope.payload
             assert (plain.type, plain.role) == (piece.envelope.type, piece.envelope.role)
-            if isinstance(quick, r.Head) and isinstance(careful, r.Head):
+            if isinstance(quick, Head) and isinstance(careful, Head):
                 assert (quick.type, quick.role) == (careful.type, careful.role)
             else:
                 assert quick is careful
@@ -370,7 +373,7 @@ def test_the_pieces_of_a_line_are_its_bytes_in_order(lines: list[bytes]) -> None
         assert all(one.offset + len(one.data) <= two.offset for one, two in itertools.pairwise(pieces))
         for piece in pieces:
             if piece.envelope is not None:
-                assert isinstance(codec.decode_value(piece.data), dict)
+                assert isinstance(strict_json.decode_value(piece.data), dict)
                 assert bytes(codec.payload_of(piece.data)) in piece.data
 
 
@@ -380,4 +383,4 @@ def test_utf8_is_what_python_decodes_strictly(data: bytes) -> None:
         valid = data.decode("utf-8", "strict") is not None
     except UnicodeDecodeError:
         valid = False
-    assert codec.is_utf8(data) == valid
+    assert strict_json.is_utf8(data) == valid

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.items.contextual import DEVELOPER_OPENINGS, USER_FRAGMENTS, is_contextual, texts_of
+from rollout.dialects.codex.contextual import DEVELOPER_OPENINGS, USER_FRAGMENTS, is_contextual
+from rollout.items.kinds import texts_of
 from tests import builders as b
 from tests.reference_context import contextual, texts
 from tests.strategy_items import ODD_ITEMS

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.dialects.codex_items import ItemEvents
+from rollout.dialects.codex.item_events import ItemEvents
 from tests.builders import assistant_item, dump, user_item
 
 CASES = sorted((Path(__file__).parents[2] / "fixtures" / "cases").glob("p169_*"))

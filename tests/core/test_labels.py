@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 import rollout
 from rollout import Label, UsageError, check_session_id
-from rollout.format import envelope, labels
+from rollout.dialects.codex import envelope
+from rollout.format import labels
 from rollout.format.labels import UNLABELLED, can_hold_label, label_of, read_label
 from rollout.limits import LABEL_TAGS, TAG_KEY_CHARACTERS, TAG_VALUE_CHARACTERS
 from tests import builders as b

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.items.plans import plan_of, split_plans
+from rollout.dialects.codex.plans import plan_of, split_plans
 from tests.builders import event
 
 

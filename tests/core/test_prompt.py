@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.items.prompt import make_prompt
+from rollout.dialects.codex.prompt import make_prompt
 from rollout.items.truncation import Truncation
 from tests import builders as b
 

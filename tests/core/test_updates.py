@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from rollout.dialects.codex.context_updates import context_updates
+from rollout.dialects.codex.contextual import is_contextual
 from rollout.fold.history import Item
-from rollout.items.context_updates import context_updates
-from rollout.items.contextual import is_contextual
 
 SETTINGS: dict[str, Any] = {
     "cwd": "/p",

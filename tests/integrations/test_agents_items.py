@@ -21,7 +21,7 @@ from rollout.errors import RecordError
 from rollout.files.lineage import holds_record
 from rollout.files.recovery import mark_batch
 from rollout.fold.newest_items import recent_entries, recent_items
-from rollout.format import envelope
+from rollout.format import strict_json
 from rollout.format.lines import BytesSource
 from rollout.format.records import Segment
 from rollout.limits import DEFAULT, Limits
@@ -176,7 +176,7 @@ def test_two_values_in_a_line_beside_a_line_with_none_are_not_taken_for_one_each
 def test_a_line_that_is_nested_too_deep_is_damage_in_one_decoding_too() -> None:
     deep = b'{"type":"response_item","payload":{"type":"message","role":"user","content":' + b"[" * 128 + b"]" * 128
     data = b.log(b.user("a"), deep + b"}}\n", b.user("c"))
-    assert envelope.is_too_deep(deep + b"}}", DEFAULT.depth)
+    assert strict_json.is_too_deep(deep + b"}}", DEFAULT.depth)
     assert_same_in_one_decoding(data, None, DEFAULT)
     assert len(newest(data, None, DEFAULT) or []) == 2
 

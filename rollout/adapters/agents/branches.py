@@ -27,13 +27,14 @@ from rollout.adapters.agents.opaque import lines_of
 from rollout.adapters.agents.places import Places
 from rollout.adapters.agents.turns import Conversation, Place, read_conversation, read_current
 from rollout.adapters.agents.usage import take_usage, tell_usage
+from rollout.dialects.codex import encoder
 from rollout.errors import NotFound, RolloutError, UsageError
 from rollout.files.shared_writer import SharedWriter
 from rollout.files.source import Origin
 from rollout.files.synced import mark_synced
 from rollout.files.thread_names import Names
 from rollout.fold.history import Entry
-from rollout.format import encoder, labels
+from rollout.format import labels
 from rollout.format.labels import UNLABELLED, Label
 from rollout.home.store import Store
 from rollout.session.environment import Ports

@@ -8,9 +8,9 @@ from typing import Any
 from msgspec import Raw
 
 from rollout.adapters.agents.opaque import item_of, plain_items_of
+from rollout.dialects.codex import encoder
 from rollout.files.encrypted.lines import ordinal_of
 from rollout.fold.history import AgentLine, Entry
-from rollout.format import encoder
 
 
 def nothing() -> encoder.Part:

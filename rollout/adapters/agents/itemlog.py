@@ -20,6 +20,7 @@ from rollout.adapters.agents.entries import can_be_copied, decoded, nothing, rem
 from rollout.adapters.agents.opaque import item_of, plain_items_of
 from rollout.adapters.agents.tail import KEPT_BYTES, KEPT_ITEMS, Tail, tail_of
 from rollout.adapters.agents.turns import Used, changes
+from rollout.dialects.codex import encoder
 from rollout.errors import Displaced, Locked, NotFound, Poisoned, SourceError
 from rollout.files.bases import Bases, Likely
 from rollout.files.displaced import stands_at_end
@@ -31,7 +32,6 @@ from rollout.files.writer import holder
 from rollout.fold.engine import Reconstruction
 from rollout.fold.history import Entry
 from rollout.fold.newest_items import recent_and_items, recent_entries, recent_items
-from rollout.format import encoder
 from rollout.limits import DEFAULT, KIB, Limits
 from rollout.session.environment import Ports
 

@@ -16,12 +16,14 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from rollout.dialects import codex as r
+from rollout.dialects.codex import encoder
+from rollout.dialects.codex import envelope as codec
+from rollout.dialects.codex.items import is_shown
 from rollout.errors import RecordError
 from rollout.fold.history import AgentLine, Entry, raw_item
-from rollout.format import encoder
-from rollout.format import envelope as codec
+from rollout.format import strict_json
 from rollout.items import shapes
+from rollout.items.kinds import SESSION_ITEM, is_visible
 from rollout.limits import DEFAULT
 
 _SHOWN_ROLES = frozenset({"user", "assistant", "developer"})
@@ -61,7 +63,7 @@ def _payload_of(item: object) -> tuple[bytes, bytes]:
             raise RecordError("not JSON: an item is of type Raw")
         return _wrap(payload, None), _WRAPPED
     kind, role = item.get("type"), item.get("role")
-    if type(kind) is str and (role is None or type(role) is str) and r.is_visible(kind, role):
+    if type(kind) is str and (role is None or type(role) is str) and is_visible(kind, role):
         if shapes.fault(kind, payload) is None:
             return payload, b""
         is_typeless = False
@@ -83,13 +85,13 @@ def _payload_of(item: object) -> tuple[bytes, bytes]:
 
 
 def _wrap(payload: bytes, role: object) -> bytes:
-    return msgspec.json.encode(_Wrapper(r.SESSION_ITEM, role if isinstance(role, str) else None, Raw(payload)))
+    return msgspec.json.encode(_Wrapper(SESSION_ITEM, role if isinstance(role, str) else None, Raw(payload)))
 
 
 def plain_items_of(lines: list[bytes]) -> list[Any] | None:
     """The items of these lines, in one decoding; None if not every one is a plain line of a visible item."""
     block = b"\n".join(lines)
-    if not codec.is_utf8(block) or any(line[0] != _BRACE for line in lines):
+    if not strict_json.is_utf8(block) or any(line[0] != _BRACE for line in lines):
         return None
     try:
         found = _decoder.decode_lines(block)
@@ -106,7 +108,7 @@ def plain_items_of(lines: list[bytes]) -> list[Any] | None:
             envelope = codec.decode_envelope(data)
         except msgspec.ValidationError:
             return None
-        if not shapes.is_shown(envelope, data):
+        if not is_shown(envelope, data):
             return None
         items.append(payload if how is None else _undone(payload, how))
     deepest = block.count(b"{") + block.count(b"[") - 2 * (len(lines) - 1)  # each has two or more, as it has a payload
@@ -114,18 +116,18 @@ def plain_items_of(lines: list[bytes]) -> list[Any] | None:
 
 
 def _is_too_deep(line: bytes) -> bool:
-    return codec.is_too_deep(line, DEFAULT.depth)
+    return strict_json.is_too_deep(line, DEFAULT.depth)
 
 
 def item_of(entry: Entry) -> Any:
     """The item of an entry of a history, as it came in."""
     if isinstance(entry, Raw | AgentLine):  # not written here
-        return codec.decode_value(raw_item(entry))
+        return strict_json.decode_value(raw_item(entry))
     try:
         line = _decode(entry)
         payload, how = line.payload, line.item
     except (msgspec.DecodeError, ValueError, RecursionError):
-        payload, how = codec.decode_value(codec.payload_of(entry)), _how(entry)
+        payload, how = strict_json.decode_value(codec.payload_of(entry)), _how(entry)
     return payload if how is None else _undone(payload, how)
 
 

@@ -19,14 +19,15 @@ import msgspec
 from msgspec import Raw
 
 from rollout.adapters.agents.opaque import item_of
-from rollout.dialects import codex as r
+from rollout.dialects.codex import envelope as codec
+from rollout.dialects.codex import records as r
+from rollout.dialects.codex.items import is_shown
 from rollout.files.lineage import Lineage
 from rollout.files.source import Origin
 from rollout.fold.engine import Reconstruction
 from rollout.fold.history import AgentLine, Entry, agent_item, raw_item, replacement_entries
-from rollout.format import envelope as codec
-from rollout.format import records
-from rollout.items.shapes import is_shown
+from rollout.format import records, strict_json
+from rollout.items.kinds import Head
 from rollout.limits import DEFAULT, Limits
 
 Items: TypeAlias = list[Any]
@@ -238,7 +239,7 @@ def stamp_of(entry: Entry) -> str | None:
     """The time of an item, as its line has it; None if it has no line of its own."""
     if isinstance(entry, Raw | AgentLine):
         return None
-    return codec.text_of(msgspec.json.decode(entry, type=r.Stamp).timestamp)
+    return strict_json.text_of(msgspec.json.decode(entry, type=r.Stamp).timestamp)
 
 
 class _Stamped(msgspec.Struct, frozen=True):
@@ -285,12 +286,12 @@ def _change(data: bytes, envelope: r.Envelope, place: Place | None) -> Change | 
         if is_shown(envelope, data):
             return Added(data, place)
         if kind == "event_msg":
-            return _event(data, head.type if isinstance(head, r.Head) else None, place)
+            return _event(data, head.type if isinstance(head, Head) else None, place)
         if kind == "compacted":
             compacted = msgspec.json.decode(data, type=_Compaction).payload
             if compacted.replacement_history is not None:
                 return Replaced(replacement_entries(data))
-            return None if codec.text_of(compacted.message) is None else Refolded()
+            return None if strict_json.text_of(compacted.message) is None else Refolded()
         if kind == "inter_agent_communication":
             return Added(agent_item(data), place)
     except msgspec.ValidationError:

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from rollout.adapters.agents.turns import Current, Usage, Used
+from rollout.dialects.codex import encoder
+from rollout.dialects.codex.encoder import Part
 from rollout.errors import RecordError
-from rollout.format import encoder
-from rollout.format.encoder import Part
 
 _COUNTS = ("requests", "input_tokens", "output_tokens", "total_tokens")
 _DETAILS = ("input_tokens_details", "output_tokens_details")

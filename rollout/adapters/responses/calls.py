@@ -13,10 +13,10 @@ import enum
 from collections.abc import Callable
 from typing import Any
 
-from rollout.dialects.codex import SESSION_ITEM, Head, is_visible
+from rollout.dialects.codex.prompt import unwrap_item
 from rollout.files.source import Origin
 from rollout.fold.history import Item
-from rollout.items.prompt import unwrap_item
+from rollout.items.kinds import SESSION_ITEM, Head, is_visible
 from rollout.session.record import Record, read_records
 
 COMPACTIONS = frozenset({"compaction", "context_compaction"})

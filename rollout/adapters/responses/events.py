@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rollout.adapters.responses.calls import COMPACTIONS, Call, Kind
+from rollout.dialects.codex.prompt import PROGRAM_KEYS
 from rollout.fold.history import Item
-from rollout.items.prompt import PROGRAM_KEYS
 
 Event = dict[str, Any]
 DELTA_CHARACTERS = 64

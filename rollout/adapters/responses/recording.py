@@ -26,12 +26,12 @@ from rollout.adapters.responses.matching import (
     make_comparable,
     may_ignore,
 )
+from rollout.dialects.codex.prompt import make_prompt
 from rollout.errors import UsageError
 from rollout.files.encrypted.keys import Cipher
 from rollout.files.source import AnySource, find
 from rollout.fold.engine import Reconstruction
 from rollout.fold.history import Item
-from rollout.items.prompt import make_prompt
 from rollout.items.truncation import Truncation
 from rollout.limits import DEFAULT, Limits
 from rollout.session.state import State

@@ -27,9 +27,10 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw
 
+from rollout.dialects.codex import envelope
 from rollout.errors import RecordError, WriteError
 from rollout.files.encrypted.keys import ID_CHARACTERS, NONCE_BYTES, TAG_BYTES, Cipher
-from rollout.format import envelope
+from rollout.format import strict_json
 from rollout.limits import DEFAULT
 
 SIGN = b'"encrypted":{"v":'
@@ -209,14 +210,14 @@ def readable_meta(line: bytes) -> dict[str, Any] | None:
     """What stands readable in the session_meta that a file begins with."""
     try:
         payload = _keys_of(line)["payload"]
-        found = envelope.decode_value(payload)
+        found = strict_json.decode_value(payload)
     except (RecordError, msgspec.DecodeError):
         return None
     return found if isinstance(found, dict) else None
 
 
 def _keys_of(line: bytes) -> dict[str, Raw]:
-    if not envelope.is_utf8(line):
+    if not strict_json.is_utf8(line):
         raise RecordError("no line of a rollout: invalid UTF-8")
     try:
         keys = _raw_keys.decode(line)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
+from rollout.dialects.codex import envelope
 from rollout.errors import NoKey, SourceError, WrongKey
 from rollout.files.bases import base_of
 from rollout.files.encrypted import lines as encrypted
@@ -20,7 +21,7 @@ from rollout.files.encrypted.keyed_disk import KEYS_FILE
 from rollout.files.encrypted.keys import Cipher, cipher_of
 from rollout.files.encrypted.lines import Parts
 from rollout.files.port import FileSystem
-from rollout.format import envelope, lines
+from rollout.format import lines
 from rollout.limits import KIB, MIB, Limits
 
 _HEAD_BYTES = 64 * KIB

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rollout import ids
+from rollout.dialects.codex import envelope
 from rollout.errors import SourceError, UsageError
 from rollout.files.encrypted.keyed_disk import has_keys
 from rollout.files.encrypted.keys import Cipher, cipher_of
@@ -20,7 +21,7 @@ from rollout.files.encrypted.reader import DecryptingSource
 from rollout.files.lineage import text_of
 from rollout.files.plain import FileSource
 from rollout.files.port import AnyPath, FileSystem, ReadFile
-from rollout.format import envelope, lines
+from rollout.format import lines
 
 
 def cipher_behind(source: lines.Source, fs: FileSystem, path: AnyPath) -> Cipher | None:

@@ -16,19 +16,20 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from rollout.dialects import codex as r
+from rollout.dialects.codex import envelope as codec
+from rollout.dialects.codex import records as r
+from rollout.dialects.codex.items import text_of
 from rollout.errors import SourceError
 from rollout.files.disk import FileSystem
 from rollout.files.layout import RolloutFile
 from rollout.files.lineage import open_path, visible_end
-from rollout.format import envelope as codec
 from rollout.format import lines
 from rollout.home.index.database import RACY_NS
 from rollout.home.index.entry_summary import TOO_LARGE
 from rollout.home.index.index import Index
 from rollout.home.query import Query, indexed
 from rollout.home.threads import Skipped
-from rollout.items.texts import KINDS, text_of
+from rollout.items.texts import KINDS
 from rollout.limits import LISTED
 
 _OFFSET_BITS = 39

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from rollout.dialects.codex import envelope
 from rollout.errors import NotFound
 from rollout.files.lineage import Lineage
 from rollout.fold.collector import Gatherer, unpack
@@ -16,7 +17,7 @@ from rollout.fold.events import Kind, Mark, Span
 from rollout.fold.session_counts import Tally, question_of, tell_items
 from rollout.fold.token_meter import Gauge, Meter, MeteringGatherer
 from rollout.fold.token_records import read_gauge
-from rollout.format import envelope, lines
+from rollout.format import lines, strict_json
 from rollout.format.labels import can_hold_label, label_of
 from rollout.format.records import Segment
 from rollout.home.index.entry_summary import base_id
@@ -100,7 +101,7 @@ class Part:
             return older.tokens
         if base is not None and usage[0] > base.seq:
             return None
-        total = envelope.decode_value(usage[1]).get("total_tokens")
+        total = strict_json.decode_value(usage[1]).get("total_tokens")
         is_count = isinstance(total, int) and not isinstance(total, bool) and abs(total) < MOST_NUMBER
         return total if is_count else None
 

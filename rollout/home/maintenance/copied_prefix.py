@@ -15,13 +15,13 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Raw
 
+from rollout.dialects.codex import envelope as codec
 from rollout.errors import SourceError
 from rollout.files import fork as forks
 from rollout.files.lineage import Opened
 from rollout.files.recovery import unmark
 from rollout.files.source import Origin
-from rollout.format import envelope as codec
-from rollout.format import lines
+from rollout.format import lines, strict_json
 from rollout.format.records import Segment
 from rollout.home.maintenance.files import Places
 from rollout.limits import DEFAULT, Limits
@@ -45,7 +45,7 @@ def find_copied(child: Opened, origin: Origin, places: Places) -> range:
     meta = forks.meta_of(child)
     if meta is None or "history_base" in meta.payload or child.source.read_at(0, meta.end).count(b"\n") != 1:
         return range(0)
-    source = codec.text_of(meta.payload.get("forked_from_id", Raw(b"null")))
+    source = strict_json.text_of(meta.payload.get("forked_from_id", Raw(b"null")))
     own = None if child.path is None else child.path.absolute()
     for path in places.of(source) if source is not None else ():
         if path != own:

@@ -26,7 +26,8 @@ from pathlib import Path
 
 import zstandard
 
-from rollout.dialects import codex as r
+from rollout.dialects.codex import envelope as codec
+from rollout.dialects.codex import records as r
 from rollout.errors import RolloutError
 from rollout.files.bases import Bases
 from rollout.files.disk import FileSystem
@@ -34,7 +35,6 @@ from rollout.files.lineage import Opened, open_path
 from rollout.files.sealed.reader import SealedSource
 from rollout.files.source import Origin
 from rollout.fold import line_status
-from rollout.format import envelope as codec
 from rollout.format import lines
 from rollout.home.maintenance import copied_prefix
 from rollout.home.maintenance.files import Places, Progress, choose, one_by_one

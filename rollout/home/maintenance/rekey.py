@@ -14,6 +14,7 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from rollout.dialects.codex import envelope
 from rollout.errors import RecordError, UsageError, WriteError
 from rollout.files import layout as homes
 from rollout.files.bases import base_of
@@ -25,7 +26,7 @@ from rollout.files.encrypted.reader import DecryptingSource
 from rollout.files.lineage import Opened, open_path
 from rollout.files.source import Origin
 from rollout.files.staging import REKEYED, hidden
-from rollout.format import envelope, lines
+from rollout.format import lines
 from rollout.home.index import index
 from rollout.home.maintenance import repair
 from rollout.home.maintenance.rewrite import (

@@ -10,9 +10,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
+from rollout.dialects.codex import envelope
 from rollout.files.lineage import holds_record
 from rollout.files.recovery import batch_mark, incomplete_batch_start, unmark
-from rollout.format import envelope, lines
+from rollout.format import lines
 from rollout.limits import Limits
 
 BOM = b"\xef\xbb\xbf"

@@ -12,11 +12,6 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
-from rollout.dialects import codex as r
-from rollout.format.envelope import decode_value
-
 USER_FRAGMENTS: tuple[tuple[str, str], ...] = (
     ("# agents.md instructions", "</instructions>"),
     *(
@@ -78,8 +73,6 @@ _ASCII_SMALL = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 SUMMARY_OPENING = "Another language model started to solve this problem and produced a summary of its thinking process."
 """How the message begins, of role user, in which a compaction leaves its summary to the model."""
 
-_message = msgspec.json.Decoder(r.Message)
-
 
 def is_contextual(role: str, texts: list[str]) -> bool:
     """Whether a message of `role` with these text parts was written by the program."""
@@ -124,22 +117,3 @@ def _is_user_fragment(text: str) -> bool:
         and found.end() + len(closing) <= len(trimmed)
         for opening, closing in TAGS_WITH_ATTRIBUTES
     )
-
-
-def texts_of(item: bytes | msgspec.Raw) -> list[str] | None:
-    """The text parts of a message item; None if its content has another shape than format.md tells of."""
-    try:
-        content = _message.decode(item).content
-    except msgspec.ValidationError:
-        return _odd_texts(item)
-    if content is None:
-        return []
-    return [content] if isinstance(content, str) else [part.text for part in content if part.text is not None]
-
-
-def _odd_texts(item: bytes | msgspec.Raw) -> list[str] | None:
-    content = decode_value(item).get("content")
-    if not isinstance(content, list):
-        return None
-    texts = [part.get("text") for part in content if isinstance(part, dict)]
-    return [text for text in texts if isinstance(text, str)]

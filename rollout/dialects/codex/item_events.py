@@ -18,11 +18,11 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from rollout.format import envelope
-from rollout.items import patches
+from rollout.dialects.codex import patches
+from rollout.dialects.codex.contextual import is_contextual
+from rollout.dialects.codex.plans import split_plans
+from rollout.format import strict_json
 from rollout.items.calls import OUTPUTS, has_failed, printed_by
-from rollout.items.contextual import is_contextual
-from rollout.items.plans import split_plans
 from rollout.limits import DEFAULT
 
 PAGINATED = "paginated"
@@ -125,7 +125,7 @@ class ItemEvents:
             return []
         if type == "event_msg" and not _may_tell(payload):
             return []
-        value = envelope.decode_value(payload)
+        value = strict_json.decode_value(payload)
         if not isinstance(value, dict):
             return []
         if type == "response_item":
@@ -288,7 +288,7 @@ def _arguments(call: Item) -> Item:
     if isinstance(found, str):
         data = found.encode(errors="surrogatepass")
         try:
-            found = None if envelope.is_too_deep(data, DEFAULT.depth) else msgspec.json.decode(data)
+            found = None if strict_json.is_too_deep(data, DEFAULT.depth) else msgspec.json.decode(data)
         except (msgspec.DecodeError, ValueError, RecursionError):
             found = None
     return found if isinstance(found, Mapping) else {}

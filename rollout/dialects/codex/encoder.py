@@ -21,12 +21,13 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from rollout.dialects import codex as r
+from rollout.dialects.codex import records as r
 from rollout.errors import RecordError
 from rollout.fold.history import History
-from rollout.format import envelope
+from rollout.format import strict_json
 from rollout.format.surrogates import mend, mend_json, mend_text
 from rollout.items import shapes
+from rollout.items.kinds import is_visible
 from rollout.limits import DEFAULT
 
 AnyItem: TypeAlias = "Mapping[str, Any] | bytes | bytearray | memoryview | Raw"
@@ -125,7 +126,7 @@ def encode_item(item: AnyItem) -> tuple[bytes, str, str | None]:
 
 def _check_shape(found: _Item, payload: bytes) -> None:
     """Raises RecordError for an item that would have no effect, as it lacks what its type needs."""
-    why = shapes.fault(found.type, payload) if r.is_visible(found.type, found.role) else None
+    why = shapes.fault(found.type, payload) if is_visible(found.type, found.role) else None
     if why is not None:
         raise RecordError(f"no {found.type} that a model could be sent: {why}", remedy="give it what it needs")
 
@@ -176,7 +177,7 @@ def _head(unix_ms: int, type: str, keys: bytes) -> bytes:
 
 def enclose(head: bytes, payload: bytes, behind: bytes = b"") -> bytes:
     """The line, with its end, of a head and a payload; `behind` is what the envelope has behind that."""
-    if envelope.is_too_deep(payload, DEFAULT.depth - 1):
+    if strict_json.is_too_deep(payload, DEFAULT.depth - 1):
         raise RecordError(f"nested deeper than {DEFAULT.depth}")
     if _BEGIN in payload:
         payload = payload.replace(_BEGIN, _ESCAPED)
@@ -190,7 +191,7 @@ def enclose_all(head: bytes, payloads: Sequence[tuple[bytes, bytes]]) -> list[by
     """The same for many, each with what stands behind it: looked at one by one only if all together are too much."""
     block = b"".join([payload + behind for payload, behind in payloads])
     if (
-        envelope.count_opened(block) >= DEFAULT.depth
+        strict_json.count_opened(block) >= DEFAULT.depth
         or len(head) + len(block) > DEFAULT.line_bytes - 2
         or _BEGIN in block
     ):
@@ -233,7 +234,7 @@ def _check(value: object) -> None:
         data = bytes(value)
         if mend_json(data) != data:
             raise _LoneSurrogateError
-        if b"\n" in data or not envelope.is_utf8(data):
+        if b"\n" in data or not strict_json.is_utf8(data):
             raise ValueError("line ends or invalid UTF-8 in what is said to be JSON")
         _shaped("", data)
     elif kind not in _PLAIN:
@@ -245,7 +246,7 @@ def _one_line(data: bytes) -> bytes:
     data = data.strip(_JSON_SPACE)
     if b"\n" in data:
         raise RecordError("JSON with line ends in it", remedy="give it on one line")
-    if not envelope.is_utf8(data):
+    if not strict_json.is_utf8(data):
         raise RecordError("not JSON: invalid UTF-8")
     return mend_json(data)
 

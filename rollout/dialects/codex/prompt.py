@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from rollout.dialects.codex import HIDDEN_ITEM_TYPES, SESSION_ITEM
+from rollout.dialects.codex.contextual import is_program_message
+from rollout.dialects.codex.media import shown_part
 from rollout.fold.history import History, Item
-from rollout.items.contextual import is_program_message
-from rollout.items.media import shown_part
+from rollout.items.kinds import HIDDEN_ITEM_TYPES, SESSION_ITEM
 from rollout.items.truncation import Truncation, cut_text
 
 IMAGE_OMITTED = "image content omitted because you do not support image input"

@@ -8,16 +8,16 @@ nobody writes) is looked at again with care.
 from __future__ import annotations
 
 import dataclasses
-import json
 import re
 from collections.abc import Iterator
-from decimal import Decimal
-from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from rollout.dialects import codex as r
+from rollout.dialects.codex import records as r
+from rollout.dialects.codex.names import RECORD_TYPES
+from rollout.format.strict_json import is_too_deep, is_utf8, text_of
+from rollout.items.kinds import ITEM_TYPES, Head
 from rollout.limits import DEFAULT
 
 decode_envelope = msgspec.json.Decoder(r.Envelope).decode
@@ -26,10 +26,6 @@ _payload = msgspec.json.Decoder(r.Payload)
 _NUL_RUN = re.compile(rb"\0+")
 # S: an unescaped `{"timestamp":"` cannot stand inside a JSON string, so a record begins there.
 _RECORD_BEGIN = re.compile(rb'(?<!\\)\{"timestamp":"')
-_ALL_SQUARE = bytes.maketrans(b"{}", b"[]")
-_NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
-_WINDOW_BYTES = 1 << 16
-"""No more of a line is copied at a time to be looked at."""
 ASCII_SPACE = b" \t\r\n\x0b\x0c"
 _BOM = b"\xef\xbb\xbf"
 UNOPENED = b"!crypt:"
@@ -58,9 +54,9 @@ class _LooseHead(msgspec.Struct, frozen=True, gc=False):
 _loose = msgspec.json.Decoder(_Loose)
 _loose_head = msgspec.json.Decoder(_LooseHead)
 
-SESSION_META = r.Envelope("session_meta", r.Head())
+SESSION_META = r.Envelope("session_meta", Head())
 """The envelope of a bare session meta of 2025."""
-PASSED_OVER = r.Envelope("record_type", r.Head())
+PASSED_OVER = r.Envelope("record_type", Head())
 """The envelope of a `{"record_type": …}` line of 2025."""
 
 
@@ -97,7 +93,7 @@ def decode_plain(line: bytes, depth: int = DEFAULT.depth) -> r.Envelope | None:
         envelope = decode_envelope(line)
     except (msgspec.DecodeError, RecursionError):
         return None
-    if envelope.payload is None or (envelope.payload is UNSET and envelope.type not in r.ITEM_TYPES):
+    if envelope.payload is None or (envelope.payload is UNSET and envelope.type not in ITEM_TYPES):
         return None
     return None if envelope.type is None or is_too_deep(line, depth) else envelope
 
@@ -188,7 +184,7 @@ def _judge(loose: _Loose) -> r.Envelope:
     if loose.payload is not UNSET:
         return r.Envelope(kind, _head(kind, loose.payload))
     foreign = loose.timestamp is UNSET and loose.ordinal is UNSET and loose.record_type is UNSET
-    if kind in r.ITEM_TYPES or (foreign and kind not in r.ENVELOPE_TYPES):
+    if kind in ITEM_TYPES or (foreign and kind not in RECORD_TYPES):
         role = text_of(loose.role)
         if role is None and loose.role is not UNSET and bytes(loose.role) != b"null":
             return r.Envelope("response_item", None)
@@ -196,14 +192,14 @@ def _judge(loose: _Loose) -> r.Envelope:
     raise NotARecord("not_a_record", "a record without a payload")
 
 
-def _head(kind: str, payload: Raw) -> r.Head | None:
+def _head(kind: str, payload: Raw) -> Head | None:
     if bytes(memoryview(payload)[:1]) != b"{":
         return None
     loose = _loose_head.decode(payload)
     role = text_of(loose.role)
     if kind == "response_item" and role is None and loose.role is not UNSET and bytes(loose.role) != b"null":
         return None
-    return r.Head(text_of(loose.type), role)
+    return Head(text_of(loose.type), role)
 
 
 def _say(error: msgspec.DecodeError) -> str:
@@ -211,74 +207,7 @@ def _say(error: msgspec.DecodeError) -> str:
     return text.removeprefix("JSON is malformed: ").removeprefix("Input data was ")
 
 
-def is_utf8(data: bytes) -> bool:
-    """Valid UTF-8, without encoded surrogates."""
-    if data.isascii():
-        return True
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-def is_too_deep(data: bytes, depth: int) -> bool:
-    """Whether arrays and objects are nested deeper than `depth` in valid JSON; of other bytes, some answer.
-
-    Only the brackets outside strings are looked at, and the innermost pairs taken away level by level. Deletions keep
-    the number of quotes even or odd, which is what tells inside from outside.
-    """
-    if len(data) <= 2 * depth or count_opened(data) <= depth:
-        return False
-    if b"\\" in data:
-        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
-    skeleton = data.translate(_ALL_SQUARE, _NOT_STRUCTURE).replace(b'""', b"")
-    parts, inside = [], 0
-    for at in range(0, len(skeleton), _WINDOW_BYTES):
-        pieces = skeleton[at : at + _WINDOW_BYTES].split(b'"')
-        parts.append(b"".join(pieces[inside::2]))
-        inside ^= len(pieces) - 1 & 1
-    brackets = b"".join(parts)
-    for _ in range(depth):
-        if not brackets:
-            return False
-        brackets = brackets.replace(b"[]", b"")
-    return bool(brackets)
-
-
-def count_opened(data: bytes) -> int:
-    """How many arrays and objects are opened in JSON at most: brackets in strings are counted, too."""
-    size = len(data)
-    if size > _WINDOW_BYTES:
-        return data.count(b"{") + data.count(b"[")
-    # Python looks for what it replaces a word at a time, and counts byte by byte.
-    return size - len(data.replace(b"{", b"").replace(b"[", b""))
-
-
-def text_of(raw: Raw | UnsetType) -> str | None:
-    """The string that a raw value is, None if it is another value or absent."""
-    if raw is UNSET or bytes(memoryview(raw)[:1]) != b'"':
-        return None
-    return msgspec.json.decode(raw, type=str)
-
-
 def payload_of(line: bytes) -> Raw:
     """The payload of a line that holds a record, as it stands; a bare item is its own."""
     found = _payload.decode(line).payload
     return Raw(line) if found is UNSET else found
-
-
-def decode_value(data: bytes | Raw) -> Any:
-    """Any JSON value, integers of any length exactly; never fails on what `decode` has let through."""
-    try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, ValueError):
-        # a number beyond float (1e999 becomes infinity), or beyond Python's limit of digits
-        return json.loads(bytes(data), parse_int=_long_int)
-
-
-def _long_int(digits: str) -> int | Decimal:
-    try:
-        return int(digits)
-    except ValueError:
-        return Decimal(digits)

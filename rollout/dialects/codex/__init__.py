@@ -1,0 +1,1 @@
+"""Codex's rollouts: the only place that knows their keys, types, tags and file names."""

@@ -1,0 +1,82 @@
+"""Strict JSON in bytes: whether it is text, how deep it goes, and its values without loss."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+_ALL_SQUARE = bytes.maketrans(b"{}", b"[]")
+_NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
+_WINDOW_BYTES = 1 << 16
+"""No more of a line is copied at a time to be looked at."""
+
+
+def is_utf8(data: bytes) -> bool:
+    """Valid UTF-8, without encoded surrogates."""
+    if data.isascii():
+        return True
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def is_too_deep(data: bytes, depth: int) -> bool:
+    """Whether arrays and objects are nested deeper than `depth` in valid JSON; of other bytes, some answer.
+
+    Only the brackets outside strings are looked at, and the innermost pairs taken away level by level. Deletions keep
+    the number of quotes even or odd, which is what tells inside from outside.
+    """
+    if len(data) <= 2 * depth or count_opened(data) <= depth:
+        return False
+    if b"\\" in data:
+        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+    skeleton = data.translate(_ALL_SQUARE, _NOT_STRUCTURE).replace(b'""', b"")
+    parts, inside = [], 0
+    for at in range(0, len(skeleton), _WINDOW_BYTES):
+        pieces = skeleton[at : at + _WINDOW_BYTES].split(b'"')
+        parts.append(b"".join(pieces[inside::2]))
+        inside ^= len(pieces) - 1 & 1
+    brackets = b"".join(parts)
+    for _ in range(depth):
+        if not brackets:
+            return False
+        brackets = brackets.replace(b"[]", b"")
+    return bool(brackets)
+
+
+def count_opened(data: bytes) -> int:
+    """How many arrays and objects are opened in JSON at most: brackets in strings are counted, too."""
+    size = len(data)
+    if size > _WINDOW_BYTES:
+        return data.count(b"{") + data.count(b"[")
+    # Python looks for what it replaces a word at a time, and counts byte by byte.
+    return size - len(data.replace(b"{", b"").replace(b"[", b""))
+
+
+def text_of(raw: Raw | UnsetType) -> str | None:
+    """The string that a raw value is, None if it is another value or absent."""
+    if raw is UNSET or bytes(memoryview(raw)[:1]) != b'"':
+        return None
+    return msgspec.json.decode(raw, type=str)
+
+
+def decode_value(data: bytes | Raw) -> Any:
+    """Any JSON value, integers of any length exactly; never fails on what `decode` has let through."""
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, ValueError):
+        # a number beyond float (1e999 becomes infinity), or beyond Python's limit of digits
+        return json.loads(bytes(data), parse_int=_long_int)
+
+
+def _long_int(digits: str) -> int | Decimal:
+    try:
+        return int(digits)
+    except ValueError:
+        return Decimal(digits)

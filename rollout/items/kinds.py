@@ -1,0 +1,105 @@
+"""What an item is: its type, who says it, who sees it, and the texts of a message. The names are the model API's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from rollout.format.strict_json import decode_value
+
+SESSION_ITEM = "session_item"
+"""This project's own: an item that holds in `item` what no model API calls one, as an agent framework gave it."""
+HIDDEN_ITEM_TYPES = frozenset({"ghost_snapshot", "compaction_trigger", "other"})
+ITEM_TYPES = HIDDEN_ITEM_TYPES | {
+    "message",
+    "reasoning",
+    "function_call",
+    "function_call_output",
+    "custom_tool_call",
+    "custom_tool_call_output",
+    "local_shell_call",
+    "web_search_call",
+    "tool_search_call",
+    "tool_search_output",
+    "image_generation_call",
+    "compaction",
+    "compaction_summary",
+    "context_compaction",
+    "configuration_update",
+    "additional_tools",
+    "agent_message",
+}
+
+
+class TypeAndRole(msgspec.Struct, frozen=True, gc=False):
+    """The keys of an item that tell what it is."""
+
+    type: str | None = None
+    role: str | None = None
+
+
+class Head(msgspec.Struct, frozen=True, gc=False):
+    """The keys of a payload that tell what it is, and those that the common kinds of items need.
+
+    What they hold may be of any type: it is enough for `shapes` to let most items pass at a glance. `output` and
+    `encrypted_content` are the two strings that hold most bytes of a log.
+    """
+
+    type: str | None = None
+    role: str | None = None
+    output: Raw | UnsetType = UNSET
+    encrypted_content: Raw | UnsetType = UNSET
+    id: Any = None
+    call_id: Any = None
+    name: Any = None
+    namespace: Any = None
+    arguments: Any = None
+    input: Any = None
+    status: Any = None
+    phase: Any = None
+    content: Raw | UnsetType = UNSET
+    summary: Raw | UnsetType = UNSET
+
+
+class Text(msgspec.Struct, frozen=True, gc=False):
+    """One part of a message's content."""
+
+    text: str | None = None
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """A message item, as far as its texts go."""
+
+    role: str | None = None
+    content: list[Text] | str | None = None
+
+
+def is_visible(type: str, role: str | None) -> bool:
+    """S3: every item but system messages, messages without a role, and the hidden types."""
+    if type == "message":
+        return role is not None and role != "system"
+    return type not in HIDDEN_ITEM_TYPES
+
+
+_message = msgspec.json.Decoder(Message)
+
+
+def texts_of(item: bytes | msgspec.Raw) -> list[str] | None:
+    """The text parts of a message item; None if its content has another shape than format.md tells of."""
+    try:
+        content = _message.decode(item).content
+    except msgspec.ValidationError:
+        return _odd_texts(item)
+    if content is None:
+        return []
+    return [content] if isinstance(content, str) else [part.text for part in content if part.text is not None]
+
+
+def _odd_texts(item: bytes | msgspec.Raw) -> list[str] | None:
+    content = decode_value(item).get("content")
+    if not isinstance(content, list):
+        return None
+    texts = [part.get("text") for part in content if isinstance(part, dict)]
+    return [text for text in texts if isinstance(text, str)]
