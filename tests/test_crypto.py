@@ -17,8 +17,7 @@ from hypothesis import strategies as st
 
 import rollout
 from rollout import Cipher, Limits, NoKey, Store, UsageError, WrongKey
-from rollout.files.disk import REAL
-from rollout.files.encrypted.keyed_disk import KEYS_FILE, with_keys
+from rollout.files.encrypted.keys import KEYS_FILE, Keys
 from rollout.files.lineage import open_bytes
 from tests import builders as b
 from tests import strategies
@@ -62,7 +61,7 @@ def test_any_piece_of_the_text_is_the_same_however_it_is_asked_for(
     lines = [b.session_meta(), *(b.user("x" * n) for n in data.draw(st.lists(st.integers(0, 800), max_size=8)))]
     file = enciphered(lines)
     whole = b"".join(record.raw for record in rollout.records(file, cipher=a_cipher()))
-    source = open_bytes(file, fs=with_keys(REAL, a_cipher()), limits=data.draw(limits)).source
+    source = open_bytes(file, keys=Keys(a_cipher()), limits=data.draw(limits)).source
     for offset, n in pieces:
         assert source.read_at(offset, n) == whole[offset : offset + n]
 

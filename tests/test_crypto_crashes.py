@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rollout import Cipher
-from rollout.files.encrypted.keyed_disk import with_keys
+from rollout.files.encrypted.keys import Keys
 from rollout.files.lineage import holds_record
 from rollout.files.open_writer import open_writer
 from rollout.files.shared_writer import SharedWriter
@@ -30,26 +30,25 @@ from tests.sessions import take_turn, texts
 PATH = f"/h/rollout-2026-03-20T10-00-00-{b.THREAD}.jsonl"
 HOME = Path("/nowhere")
 PLAIN = [b.session_meta(), b.started("t"), b.user("q"), b.completed("t")]
-BOTH = Cipher({"k1": KEY, "k2": OTHER_KEY}, "k2")
+BOTH = Keys(Cipher({"k1": KEY, "k2": OTHER_KEY}, "k2"))
+Change = Callable[[Any, Path, Path, Keys], None]
 STARTS = {"plain": b.log(*PLAIN), "encrypted": enciphered(PLAIN)}
 
 
 @functools.cache
 def told(data: bytes) -> dict[str, object]:
     disk = SimulatedDisk({"/h": None, PATH: data})
-    return fingerprint(Origin(None, Path(PATH), HOME, fs=with_keys(disk, BOTH)), lambda turn: (turn.id, turn.status))
+    return fingerprint(Origin(None, Path(PATH), HOME, fs=disk, keys=BOTH), lambda turn: (turn.id, turn.status))
 
 
 @pytest.mark.parametrize("change", [rekey, decrypt], ids=["rekey", "decrypt"])
 @pytest.mark.parametrize("start", STARTS)
-def test_after_a_crash_the_file_is_the_old_or_the_new_one(
-    start: str, change: Callable[[Any, Path, Path], None]
-) -> None:
+def test_after_a_crash_the_file_is_the_old_or_the_new_one(start: str, change: Change) -> None:
     old = {"/h": None, PATH: STARTS[start]}
     before, states = told(STARTS[start]), set()
 
     def work(disk: SimulatedDisk, ack: Callable[[Any], None]) -> None:
-        change(with_keys(disk, BOTH), Path(PATH), HOME)
+        change(disk, Path(PATH), HOME, BOTH)
         ack("changed")
 
     def check(disk: SimulatedDisk, acked: list[Any]) -> None:
@@ -73,29 +72,26 @@ FOLDERS = dict.fromkeys(map(str, [*list(FILE.parents)[::-1][1:]]))
 
 @pytest.mark.parametrize("then", ["open", "share", "tidy", "tidy when it was sealed"])
 @pytest.mark.parametrize("change", [rekey, decrypt], ids=["rekey", "decrypt"])
-def test_what_a_crash_leaves_of_decrypting_goes_with_the_next_append_or_tidying(
-    change: Callable[[Any, Path, Path], None], then: str
-) -> None:
+def test_what_a_crash_leaves_of_decrypting_goes_with_the_next_append_or_tidying(change: Change, then: str) -> None:
     """It may be the plain text of an encrypted log."""
     left = set()
 
     def work(disk: SimulatedDisk, ack: Callable[[Any], None]) -> None:
-        change(with_keys(disk, BOTH), FILE, Path("/h"))
+        change(disk, FILE, Path("/h"), BOTH)
 
     def check(disk: SimulatedDisk, acked: list[Any]) -> None:
         left.add(has_rekeyed(disk))
-        fs = with_keys(disk, BOTH)
         if then == "open":
-            open_writer(fs, FILE, held_by=holder("noon"), root="/h").close()
+            open_writer(disk, FILE, held_by=holder("noon"), root="/h").close()
         elif then == "share":
-            writer = SharedWriter.share(fs, FILE, holds_record=holds_record, root="/h")
+            writer = SharedWriter.share(disk, FILE, holds_record=holds_record, keys=BOTH, root="/h")
             with contextlib.closing(writer):
                 writer.take(0)
                 writer.give_back()
         else:
             if then != "tidy":
                 disk.rename(FILE, f"{FILE}.zst")
-            Keeper(Path("/h"), fs, lambda: "noon").tidy()
+            Keeper(Path("/h"), disk, lambda: "noon", BOTH).tidy()
         assert not has_rekeyed(disk)
 
     explore(work, check, start={**FOLDERS, str(FILE): STARTS["encrypted"]})
@@ -130,9 +126,8 @@ def test_after_a_crash_an_encrypted_log_reads_as_far_as_it_was_acknowledged() ->
         if len(torn) % 9 and not torn.endswith((b"{", b"}", b'"')):
             return  # cut as the ones beside it are
         looked.append(len(torn))
-        fs = with_keys(disk, a_cipher())
         store = a_secret_store("/h", a_cipher(), fs=disk, start=1_774_000_900.0)
-        with Origin(None, Path(acked[0]), Path("/h"), fs=fs).opened() as lineage:
+        with Origin(None, Path(acked[0]), Path("/h"), fs=disk, keys=Keys(a_cipher())).opened() as lineage:
             assert [damage for damage in lineage.damage() if damage.kind == "encrypted"] == []
         with store.open(Path(acked[0])) as log:
             take_turn(log, "after")

@@ -14,7 +14,7 @@ from rollout import NoKey, NotARollout, Store, UsageError
 from rollout.adapters.agents import RolloutSession
 from rollout.errors import WriteError
 from rollout.files.disk import REAL
-from rollout.files.encrypted.keyed_disk import with_keys
+from rollout.files.encrypted.keys import Keys
 from rollout.files.encrypted.lines import parts_of
 from rollout.files.lineage import holds_record
 from rollout.files.shared_writer import SharedWriter
@@ -169,7 +169,7 @@ def test_where_nothing_tells_the_thread_nothing_is_written(tmp_path: Path) -> No
     for refused in (store.open, store.rekey):
         with pytest.raises(NotARollout):
             refused(path)
-    writer = SharedWriter.share(with_keys(REAL, a_cipher()), path, holds_record=holds_record)
+    writer = SharedWriter.share(REAL, path, holds_record=holds_record, keys=Keys(a_cipher()))
     with contextlib.closing(writer), writer.alone:
         writer.take(0)
         with pytest.raises(UsageError, match="tells no thread id"):

@@ -21,6 +21,7 @@ from rollout.errors import NotFound, SourceError, TooLarge
 from rollout.files import layout as homes
 from rollout.files.bases import Base, Bases, base_of
 from rollout.files.disk import REAL, FileSystem, ReadFile
+from rollout.files.encrypted.keys import NO_KEYS, Keys
 from rollout.files.encrypted.reader import DecryptingSource, is_encrypted, plain_source
 from rollout.files.plain import FileSource
 from rollout.files.recovery import ends_in_whole_batch, incomplete_batch_start
@@ -159,7 +160,9 @@ class Opened:
         return self.file.data_start() if self.file is not None and isinstance(self.source, FileSource) else 0
 
 
-def open_path(path: Path, *, fs: FileSystem = REAL, limits: Limits = DEFAULT, is_known: bool = False) -> Opened:
+def open_path(
+    path: Path, *, fs: FileSystem = REAL, keys: Keys = NO_KEYS, limits: Limits = DEFAULT, is_known: bool = False
+) -> Opened:
     """A plain or sealed rollout file; its twin where it is not there, as it may have been sealed or unsealed just now.
 
     `is_known`: that it is not encrypted, so its beginning is not read. SourceError (NotFound, NotARollout) if it cannot
@@ -170,7 +173,7 @@ def open_path(path: Path, *, fs: FileSystem = REAL, limits: Limits = DEFAULT, is
         sealed = is_sealed(file.read_at(0, 4))
         source = SealedSource(file, limits, str(path)) if sealed else FileSource(file)
         start = 0 if sealed else file.data_start()
-        text = source if is_known else text_of(source, fs, limits, path, start)
+        text = source if is_known else text_of(source, keys, limits, path, start)
         return Opened(path, text, file, limits)
     except BaseException:
         file.close()
@@ -179,7 +182,7 @@ def open_path(path: Path, *, fs: FileSystem = REAL, limits: Limits = DEFAULT, is
 
 def text_of(
     source: FileSource | SealedSource | lines.BytesSource,
-    fs: FileSystem,
+    keys: Keys,
     limits: Limits = DEFAULT,
     path: Path | None = None,
     start: int = 0,
@@ -189,7 +192,7 @@ def text_of(
         return source
     named = None if path is None else ids.parse_file_name(path.name)
     return DecryptingSource(
-        source, fs, limits, None if path is None else str(path), None if named is None else named.thread
+        source, keys, limits, None if path is None else str(path), None if named is None else named.thread
     )
 
 
@@ -205,12 +208,12 @@ def _open_either(path: Path, fs: FileSystem) -> tuple[ReadFile, Path]:
     return fs.open_read(path), path  # may be here again: its twin has just gone
 
 
-def open_bytes(data: bytes | bytearray | memoryview, *, fs: FileSystem = REAL, limits: Limits = DEFAULT) -> Opened:
-    """A rollout in memory, plain or sealed; the keys of `fs` open it."""
+def open_bytes(data: bytes | bytearray | memoryview, *, keys: Keys = NO_KEYS, limits: Limits = DEFAULT) -> Opened:
+    """A rollout in memory, plain or sealed."""
     view = memoryview(data).cast("B")
     sealed = is_sealed(bytes(view[:4]))
     source = SealedSource(_Memory(view), limits) if sealed else lines.BytesSource(view)
-    return Opened(None, text_of(source, fs, limits), None, limits)
+    return Opened(None, text_of(source, keys, limits), None, limits)
 
 
 def visible_end(source: lines.Source, limits: Limits = DEFAULT, start: int = 0) -> int:
@@ -250,6 +253,7 @@ class Lineage:
         *,
         home: Path | None,
         fs: FileSystem = REAL,
+        keys: Keys = NO_KEYS,
         limits: Limits = DEFAULT,
         end: int | None = None,
         bases: Bases | None = None,
@@ -268,7 +272,7 @@ class Lineage:
             bases = Bases(home or (None if first.path is None else homes.home_of(first.path)), fs)
         self.bases = bases
         """Where bases are looked up."""
-        self._fs, self._limits = fs, limits
+        self._fs, self._keys, self._limits = fs, keys, limits
         self._met = set() if first.file is None else {first.file.identity}  # a file is no base of itself
 
     @property
@@ -333,7 +337,7 @@ class Lineage:
         why, has_moved = "is missing", False
         for path in self.bases.candidates(id, child.path):
             try:
-                opened = open_path(path, fs=self._fs, limits=self._limits)
+                opened = open_path(path, fs=self._fs, keys=self._keys, limits=self._limits)
             except SourceError as error:
                 has_moved = has_moved or isinstance(error, NotFound)
                 continue

@@ -27,6 +27,7 @@ from rollout.files.appender import UNCHANGED, Appender
 from rollout.files.directories import make_dirs
 from rollout.files.disk import AnyPath, AppendFile, FileSystem
 from rollout.files.durability import Durability
+from rollout.files.encrypted.keys import NO_KEYS, Keys
 from rollout.files.encrypted.lines import Scribe
 from rollout.files.encrypted.scribes import scribe_behind
 from rollout.files.writer import closing_on_error, explained, remove_rekeyed
@@ -46,6 +47,7 @@ class SharedWriter(Appender):
         self.give_back = file.release
         """Gives back what `take` took, or nothing."""
         self._holds_record: recovery.HoldsRecord = bool
+        self._keys = NO_KEYS
         self._scribe: Scribe | None = None  # of an encrypted file; its next number is what is noted
         self._is_plain = False  # once something was written to it, for ever: an encrypted file is another one
         self._carried_over: Callable[[bytes], bool] | None = None
@@ -58,6 +60,7 @@ class SharedWriter(Appender):
         path: AnyPath,
         *,
         holds_record: recovery.HoldsRecord,
+        keys: Keys = NO_KEYS,
         root: AnyPath | None = None,
         is_named: bool = False,
         is_rollout: bool = True,
@@ -77,7 +80,7 @@ class SharedWriter(Appender):
             with explained(name):
                 dirs = [] if is_named else make_dirs(fs, os.path.dirname(name) or ".", root=root)
             writer = cls(fs, name, file, dirs, Durability.NONE)
-            writer._holds_record, writer._carried_over = holds_record, carried_over
+            writer._holds_record, writer._keys, writer._carried_over = holds_record, keys, carried_over
             writer._is_plain = not is_rollout
             writer._known = 0, None  # nothing of it was looked at
         return writer
@@ -106,7 +109,7 @@ class SharedWriter(Appender):
         """What encrypts lines that come behind byte `end`, and the number of the first one."""
         number = self._known[1]
         if number is None and not self._is_plain:
-            self._scribe = scribe = scribe_behind(self._file, self._fs, self.path)
+            self._scribe = scribe = scribe_behind(self._file, self._keys, self.path)
             self._is_plain = scribe is None
             if scribe is not None:
                 number = scribe.next

@@ -18,8 +18,7 @@ from rollout.errors import Ambiguous, NotARollout, NotFound, UsageError
 from rollout.files import layout as homes
 from rollout.files.bases import Bases, Likely
 from rollout.files.disk import REAL, FileSystem
-from rollout.files.encrypted.keyed_disk import with_keys
-from rollout.files.encrypted.keys import Cipher
+from rollout.files.encrypted.keys import NO_KEYS, Cipher, Keys, keys_given
 from rollout.files.lineage import Lineage, Opened, open_bytes, open_path
 from rollout.files.sealed.reader import twin
 from rollout.files.thread_names import looks_like_path, read_names
@@ -48,6 +47,7 @@ class Origin:
     limits: Limits = DEFAULT
     size: int | None = None
     fs: FileSystem = REAL
+    keys: Keys = NO_KEYS
     likely: Likely | None = None
     bases: Bases | None = dataclasses.field(default=None, repr=False, compare=False)
 
@@ -55,13 +55,15 @@ class Origin:
     def opened(self) -> Iterator[Lineage]:
         """The lineage, its newest file open; all files are closed behind it. SourceError."""
         if self.path is None:
-            first = open_bytes(self.data or b"", fs=self.fs, limits=self.limits)
+            first = open_bytes(self.data or b"", keys=self.keys, limits=self.limits)
         else:
-            first = open_path(self.path, fs=self.fs, limits=self.limits)
+            first = open_path(self.path, fs=self.fs, keys=self.keys, limits=self.limits)
         bases = self.bases
         if bases is None and self.likely is not None:
             bases = Bases(self.home, self.fs, likely=self.likely)
-        lineage = Lineage(first, home=self.home, fs=self.fs, limits=self.limits, end=self.size, bases=bases)
+        lineage = Lineage(
+            first, home=self.home, fs=self.fs, keys=self.keys, limits=self.limits, end=self.size, bases=bases
+        )
         try:
             yield lineage
         finally:
@@ -75,11 +77,11 @@ def find(
     cipher: Cipher | None = None,
 ) -> Origin:
     """What `source` names. NotFound, Ambiguous, UsageError; the file itself is not opened yet."""
-    base, fs = None if home is None else Path(home).expanduser(), with_keys(REAL, cipher)
+    base, keys = None if home is None else Path(home).expanduser(), keys_given(cipher)
     if isinstance(source, bytes | bytearray | memoryview):
-        return Origin(source, None, base, limits, fs=fs)
+        return Origin(source, None, base, limits, keys=keys)
     path = locate(source, base)
-    return Origin(None, path, base or homes.home_of(path) or homes.default_home(), limits, fs=fs)
+    return Origin(None, path, base or homes.home_of(path) or homes.default_home(), limits, keys=keys)
 
 
 def locate(source: str | os.PathLike[str] | int, home: Path | None = None, *, fs: FileSystem = REAL) -> Path:

@@ -22,6 +22,7 @@ from rollout import ids
 from rollout.errors import NotFound, SourceError, UsageError
 from rollout.files import layout as homes
 from rollout.files.disk import FileSystem, RealFileSystem
+from rollout.files.encrypted.keys import NO_KEYS, Keys, keys_given
 from rollout.files.lineage import open_path
 from rollout.files.sealed.reader import twin
 from rollout.files.source import Origin, locate
@@ -68,8 +69,8 @@ class Transcript:
 class Sessions:
     """The sessions of a home, seen from the current one. UsageError, Ambiguous if `current` names none or several."""
 
-    def __init__(self, home: Path, fs: FileSystem, current: Current = None) -> None:
-        self.home, self._fs = home, fs
+    def __init__(self, home: Path, fs: FileSystem, current: Current = None, keys: Keys = NO_KEYS) -> None:
+        self.home, self._fs, self._keys = home, fs, keys
         self.own = own_threads(home, current, fs)
         """The thread ids by which the current session is known; empty if there is none."""
 
@@ -84,7 +85,7 @@ class Sessions:
         if not (is_count(budget_bytes) and budget_bytes >= LEAST_BUDGET_BYTES):
             raise UsageError(f"a budget of {budget_bytes!r:.80} bytes", remedy=f"give {LEAST_BUDGET_BYTES} or more")
         path = self.find(ref)
-        state = read_state(Origin(None, path, self.home, fs=self._fs))
+        state = read_state(Origin(None, path, self.home, fs=self._fs, keys=self._keys))
         fitted = fit_messages(state.history, budget_bytes)
         return Transcript(fitted.text, self._row(path), path, fitted.shown, fitted.left_out, fitted.cut)
 
@@ -134,14 +135,16 @@ class Sessions:
         found: list[Hit] = []
         selection, cursor = Selection(session_id=session_id, subagents=True, forks=True), None
         while True:
-            hits = search_home(self.home, self._fs, query, selection, limit=limit, cursor=cursor)
+            hits = search_home(self.home, self._fs, query, selection, keys=self._keys, limit=limit, cursor=cursor)
             found += [hit for hit in hits if hit.id.lower() not in self.own]
             cursor = hits.cursor
             if cursor is None or len(found) >= limit:
                 return tuple(found[:limit])
 
     def _others(self, limit: int, selection: Selection) -> tuple[SessionRow, ...]:
-        found = list_rows(self.home, self._fs, selection, limit=limit + 1)  # one more: the current one may be there
+        found = list_rows(
+            self.home, self._fs, selection, keys=self._keys, limit=limit + 1
+        )  # one may be the current one
         return tuple(row for row in found if row.id.lower() not in self.own)[:limit]
 
     def _nth_other(self, n: int) -> Path:
@@ -159,7 +162,7 @@ class Sessions:
         threads = [pair for pair in look.threads(selection) if named is not None and pair[1].id == named.thread]
         if not any(entry.path == path.absolute() for _, thread in threads for entry in thread.files):
             return None
-        with Index.open(self.home, self._fs) as index:
+        with Index.open(self.home, self._fs, keys=self._keys) as index:
             return next((found.row for found in tell(look, index, threads, selection) if found is not None), None)
 
 
@@ -200,7 +203,7 @@ def is_count(value: object) -> bool:
 def sessions_of(home: str | os.PathLike[str] | None, current: Current) -> Sessions:
     """The sessions of a home (by default the one that the environment names), seen from the current one."""
     place = homes.absolute(home)
-    return Sessions(place, RealFileSystem(place), current)
+    return Sessions(place, RealFileSystem(place), current, keys_given(None))
 
 
 def own_threads(home: Path, current: Current, fs: FileSystem) -> frozenset[str]:

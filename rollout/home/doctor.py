@@ -18,7 +18,7 @@ from rollout.files import layout as homes
 from rollout.files.bases import Bases
 from rollout.files.disk import FileSystem
 from rollout.files.displaced import RESCUED
-from rollout.files.encrypted.keyed_disk import KEYS_FILE, has_keys
+from rollout.files.encrypted.keys import Keys
 from rollout.files.layout import RolloutFile
 from rollout.files.staging import ASIDE, ENDINGS, HALF_MADE, parse_hidden, parse_own
 from rollout.files.thread_names import Names, fold
@@ -53,9 +53,11 @@ class Diagnosis:
         return not any(finding.is_problem for finding in self.findings)
 
 
-def diagnose(home: Path, fs: FileSystem, clock: Callable[[], float], progress: Progress | None = None) -> Diagnosis:
+def diagnose(
+    home: Path, fs: FileSystem, keys: Keys, clock: Callable[[], float], progress: Progress | None = None
+) -> Diagnosis:
     """Looks over all files of a home. `clock` gives Unix seconds; `progress(bytes_done, bytes_total)`."""
-    return with_index(home, fs, lambda index: _Doctor(home, fs, clock(), index).look(progress))
+    return with_index(home, fs, lambda index: _Doctor(home, fs, clock(), index).look(progress), keys)
 
 
 class _Doctor:
@@ -67,7 +69,7 @@ class _Doctor:
         status = self._index.status()
         entries = list(homes.scan(self._home, lambda path, what: self._odd.append((path, what)), fs=self._fs))
         files = list(self._files(entries, progress))
-        checkup = Checkup(self._home, self._fs)
+        checkup = Checkup(self._home, self._fs, self._index.keys)
         found = [finding for file in files for finding in checkup.check(file)]
         found += [*self._doubled(entries), *self._rest(files), *self._leftovers(files), *self._half_made_keys()]
         found += [*self._names(entries), *self._oddities()]
@@ -141,7 +143,7 @@ class _Doctor:
 
     def _half_made_keys(self) -> Iterator[Finding]:
         """What is left of making keys: in the home, and beside the file that is named for all who say nothing."""
-        named = os.environ.get(KEYS_FILE)
+        named = self._index.keys.file
         keys = Path(os.path.realpath(named)) if named else None
         for folder in dict.fromkeys([self._home, *([] if keys is None else [keys.parent])]):
             with contextlib.suppress(OSError):
@@ -190,7 +192,7 @@ class _Doctor:
                 yield Finding("odd", path, None, what, f"{rename}take it out of the home")
 
     def _cache(self, status: IndexStatus) -> Iterator[Finding]:
-        if status.path is None and status.files and not has_keys(self._fs):
+        if status.path is None and status.files and not self._index.keys:
             what = "the index is not kept: each list and search reads what it needs anew"
             yield Finding("index", None, None, what, f"let {NAME} be written to the home")
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from rollout.errors import RolloutError
 from rollout.files import recovery
 from rollout.files.disk import FileSystem
+from rollout.files.encrypted.keys import Keys
 from rollout.files.layout import RolloutFile
 from rollout.files.lineage import Opened, holds_record, open_path
 from rollout.files.log_end import ending_of
@@ -54,6 +55,7 @@ class Checkup:
 
     home: Path
     fs: FileSystem
+    keys: Keys
 
     def check(self, file: File) -> Iterator[Finding]:
         """What is wrong with one file."""
@@ -66,6 +68,9 @@ class Checkup:
                 yield self._trouble(file, trouble, self._torn_bytes(file) if trouble == FOREIGN else 0)
         except (RolloutError, OSError) as error:
             yield self._trouble(file, f"{UNREADABLE}{error}")
+
+    def _origin(self, file: File) -> Origin:
+        return Origin(None, file.entry.path, self.home, fs=self.fs, keys=self.keys)
 
     def _torn_bytes(self, file: File) -> int:
         """Of a file that holds nothing but a first line that was cut short, or zeros: how many bytes; else 0."""
@@ -92,7 +97,7 @@ class Checkup:
 
     def _check_whole(self, file: File) -> Iterator[Finding]:
         """Damage, and why Codex does not go on with it."""
-        with Origin(None, file.entry.path, self.home, fs=self.fs).opened() as lineage:
+        with self._origin(file).opened() as lineage:
             opened = lineage.opened[0]
             end = recovery.inspect_first(opened.stored, opened.source.size, holds_record)
             reason = _why_not_resumed(opened)
@@ -101,7 +106,7 @@ class Checkup:
                 reason = None if is_numbered else "it is paginated, and its lines are not numbered"
         report = None
         if file.digest.damaged:
-            report = examine(Origin(None, file.entry.path, self.home, fs=self.fs))
+            report = examine(self._origin(file))
             if reason is None and any(damage.kind == "utf8" for damage in report.damage):
                 reason = "it holds bytes that are not UTF-8"
         if reason is not None:

@@ -29,6 +29,7 @@ from rollout.files import layout as homes
 from rollout.files.dependents import User, Users, told
 from rollout.files.directories import make_dirs
 from rollout.files.disk import FileSystem
+from rollout.files.encrypted.keys import NO_KEYS, Keys
 from rollout.files.encrypted.lines import Scribe
 from rollout.files.encrypted.reader import cipher_for
 from rollout.files.sealed import seal
@@ -45,6 +46,7 @@ class Keeper:
     home: Path
     fs: FileSystem
     now: Callable[[], str]
+    keys: Keys = NO_KEYS
     users: Users = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -174,7 +176,7 @@ class Keeper:
         path = seal.unseal(self.fs, path, held_by=holder(self.now()))
         with self._locked([path], "detached"):
             end = forks.newest_point(path, self.fs).offset
-            with Origin(None, path, self.home, size=end, fs=self.fs).opened() as lineage:
+            with Origin(None, path, self.home, size=end, fs=self.fs, keys=self.keys).opened() as lineage:
                 meta = forks.meta_of(lineage.opened[0])
                 if meta is None or "history_base" not in meta.payload:
                     return path

@@ -19,6 +19,7 @@ import msgspec
 
 from rollout.errors import UsageError
 from rollout.files.disk import FileSystem
+from rollout.files.encrypted.keys import NO_KEYS, Keys
 from rollout.files.layout import RolloutFile
 from rollout.home import cursor as cursors
 from rollout.home.filters import Selection
@@ -111,6 +112,7 @@ def list_rows(
     fs: FileSystem,
     selection: Selection,
     *,
+    keys: Keys = NO_KEYS,
     limit: int = 50,
     cursor: str | None = None,
     progress: Progress | None = None,
@@ -125,7 +127,11 @@ def list_rows(
     check_limit(limit)
     after = _decode(selection, cursor)
     query = None if selection.text is None else parse(selection.text)
-    return with_index(home, fs, lambda index: _page(Home(home, fs), index, selection, limit, after, query, progress))
+
+    def work(index: Index) -> SessionPage:
+        return _page(Home(home, fs), index, selection, limit, after, query, progress)
+
+    return with_index(home, fs, work, keys)
 
 
 def _page(

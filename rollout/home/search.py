@@ -20,6 +20,7 @@ from rollout.dialects.codex import records as r
 from rollout.dialects.codex.items import text_of
 from rollout.errors import SourceError, UsageError
 from rollout.files.disk import FileSystem
+from rollout.files.encrypted.keys import NO_KEYS, Keys
 from rollout.files.layout import RolloutFile
 from rollout.files.lineage import Opened, open_path
 from rollout.files.source import Origin
@@ -91,6 +92,7 @@ def search_home(
     query: str,
     selection: Selection,
     *,
+    keys: Keys = NO_KEYS,
     limit: int = 20,
     cursor: str | None = None,
     kinds: Iterable[str] | None = None,
@@ -104,7 +106,11 @@ def search_home(
         raise UsageError(f"{kinds!r:.80} are no kinds", remedy=f"give some of {', '.join(KINDS)}")
     asked = _Asked(parse(query), wanted, standing, selection.label)
     after = cursors.decode("search", cursor, _key)
-    return with_index(home, fs, lambda index: _some(Home(home, fs), index, selection, asked, limit, after, progress))
+
+    def work(index: Index) -> Hits:
+        return _some(Home(home, fs), index, selection, asked, limit, after, progress)
+
+    return with_index(home, fs, work, keys)
 
 
 def _some(
@@ -183,7 +189,7 @@ class _Search:
         if first is None:
             return
         with contextlib.suppress(SourceError):
-            opened = open_path(entry.path, fs=self._look.fs)
+            opened = open_path(entry.path, fs=self._look.fs, keys=self._index.keys)
             try:
                 verdicts = self._verdicts(found, entry, opened)
                 for document in (first, *documents):
@@ -201,7 +207,7 @@ class _Search:
             if known:  # and nothing while another process looks at the same file
                 return known
         own = str(entry.path)
-        explained = Explanation(Origin(None, found.row.path, self._look.path, fs=self._look.fs))
+        explained = Explanation(Origin(None, found.row.path, self._look.path, fs=self._look.fs, keys=self._index.keys))
         inherited = {line.offset: (line.status, line.turn_id) for line in explained if line.path == own}
         if is_head:
             return inherited

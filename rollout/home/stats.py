@@ -16,6 +16,7 @@ from pathlib import Path
 
 from rollout.errors import UsageError
 from rollout.files.disk import FileSystem
+from rollout.files.encrypted.keys import NO_KEYS, Keys
 from rollout.files.layout import RolloutFile
 from rollout.fold.token_counts import Tokens
 from rollout.fold.token_ledger import TokenSpend, day_of
@@ -192,7 +193,9 @@ def _most_first(rows: Iterable[StatsRow]) -> tuple[StatsRow, ...]:
     return tuple(sorted(rows, key=lambda row: (-row.spent.total, -row.sessions, row.key or "")))
 
 
-def count_stats(home: Path, fs: FileSystem, filters: Filters, progress: Progress | None = None) -> Stats:
+def count_stats(
+    home: Path, fs: FileSystem, filters: Filters, progress: Progress | None = None, *, keys: Keys = NO_KEYS
+) -> Stats:
     """The stats of the threads that fit; of the model and the days that are asked for alone. UsageError, SourceError.
 
     `text` is no filter here.
@@ -211,7 +214,7 @@ def count_stats(home: Path, fs: FileSystem, filters: Filters, progress: Progress
         counter.notes += look.notes
         return counter.close()
 
-    return with_index(home, fs, work)
+    return with_index(home, fs, work, keys)
 
 
 def _sessions(

@@ -17,7 +17,7 @@ from rollout.errors import UsageError
 from rollout.files import layout as homes
 from rollout.files.disk import REAL, FileSystem, RealFileSystem
 from rollout.files.durability import Durability
-from rollout.files.encrypted.keyed_disk import with_keys
+from rollout.files.encrypted.keys import keys_given
 from rollout.files.thread_names import read_names
 from rollout.format import labels
 from rollout.home.filters import Filters, Selection, Sort
@@ -68,8 +68,8 @@ class Store:
         cipher: Cipher | None = None,
     ) -> None:
         self.home = homes.absolute(home)
-        self._ports = Ports(self.home, with_keys(fs or RealFileSystem(self.home), cipher), clock, randomness)
-        self._outside = dataclasses.replace(self._ports, home=None, fs=with_keys(fs or REAL, cipher))
+        self._ports = Ports(self.home, fs or RealFileSystem(self.home), clock, randomness, keys_given(cipher))
+        self._outside = dataclasses.replace(self._ports, home=None, fs=fs or REAL)
 
     def __repr__(self) -> str:
         return f"<Store {self.home}>"
@@ -161,7 +161,7 @@ class Store:
 
         selection = Selection(sort, **filters)
         home, fs = self.home, self._ports.fs
-        return list_rows(home, fs, selection, limit=limit, cursor=cursor, progress=progress)
+        return list_rows(home, fs, selection, keys=self._ports.keys, limit=limit, cursor=cursor, progress=progress)
 
     def search(
         self,
@@ -185,9 +185,17 @@ class Store:
         filters.setdefault("subagents", True)
         filters.setdefault("forks", True)
         selection = Selection(**filters)
-        home, fs = self.home, self._ports.fs
         return search_home(
-            home, fs, query, selection, limit=limit, cursor=cursor, kinds=kinds, standing=standing, progress=progress
+            self.home,
+            self._ports.fs,
+            query,
+            selection,
+            keys=self._ports.keys,
+            limit=limit,
+            cursor=cursor,
+            kinds=kinds,
+            standing=standing,
+            progress=progress,
         )
 
     def tree(self, *, progress: Progress | None = None) -> tuple[SessionTree, ...]:
@@ -197,7 +205,7 @@ class Store:
         """
         from rollout.home.tree import grow_tree
 
-        return grow_tree(self.home, self._ports.fs, progress=progress)
+        return grow_tree(self.home, self._ports.fs, keys=self._ports.keys, progress=progress)
 
     def shorten(self, ids: Iterable[str]) -> dict[str, str]:
         """For each thread id its shortest beginning, by groups, that is a reference to it alone in this home."""
@@ -311,7 +319,7 @@ class Store:
         path = self.resolve(ref, to_change=True)
         if detach_forks and not self.keys_of(path):
             self._keeper_for(path).detach_users([path])
-        rekey(self._ports_for(path).fs, path, self.home)
+        rekey(self._ports_for(path).fs, path, self.home, self._ports.keys)
         return path
 
     def decrypt(self, ref: Reference) -> Path:
@@ -319,7 +327,7 @@ class Store:
         from rollout.home.maintenance.rekey import decrypt
 
         path = self.resolve(ref, to_change=True)
-        decrypt(self._ports_for(path).fs, path, self.home)
+        decrypt(self._ports_for(path).fs, path, self.home, self._ports.keys)
         return path
 
     def du(self, refs: Sequence[Reference] | None = None, *, progress: Progress | None = None) -> DiskUsage:
@@ -330,7 +338,7 @@ class Store:
         from rollout.home.maintenance.disk_usage import measure
 
         paths = None if refs is None else [self.resolve(ref) for ref in refs]
-        return measure(paths, self.home, self._ports.fs, progress)
+        return measure(paths, self.home, self._ports.fs, self._ports.keys, progress)
 
     def refresh_index(self, rebuild: bool = False, texts: bool = True, progress: Progress | None = None) -> IndexStatus:
         """Brings the index of the home up to date, the `texts` that are searched too; `rebuild`: begins anew.
@@ -339,13 +347,14 @@ class Store:
         """
         from rollout.home.index.refresh import refresh_index
 
-        return refresh_index(self.home, self._ports.fs, rebuild=rebuild, texts=texts, progress=progress)
+        keys = self._ports.keys
+        return refresh_index(self.home, self._ports.fs, keys=keys, rebuild=rebuild, texts=texts, progress=progress)
 
     def index_status(self) -> IndexStatus:
         """How much of the home the index knows; no rollout is opened."""
         from rollout.home.index.refresh import status_of_index
 
-        return status_of_index(self.home, self._ports.fs)
+        return status_of_index(self.home, self._ports.fs, self._ports.keys)
 
     def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
         """What is wrong in this home, and for each thing the command that helps; nothing is changed.
@@ -354,7 +363,7 @@ class Store:
         """
         from rollout.home.doctor import diagnose
 
-        return diagnose(self.home, self._ports.fs, self._ports.clock, progress)
+        return diagnose(self.home, self._ports.fs, self._ports.keys, self._ports.clock, progress)
 
     def stats(self, *, progress: Progress | None = None, **filters: Unpack[Filters]) -> Stats:
         """What the sessions of this home have spent, by day, model and project, and what is in context now.
@@ -364,7 +373,7 @@ class Store:
         """
         from rollout.home.stats import count_stats
 
-        return count_stats(self.home, self._ports.fs, filters, progress)
+        return count_stats(self.home, self._ports.fs, filters, progress, keys=self._ports.keys)
 
     def list_sessions(
         self,
@@ -376,7 +385,7 @@ class Store:
         """The newest sessions, for an agent: the `current` one is left out. See `rollout.list_sessions`."""
         from rollout.home.agent_view import Sessions
 
-        return Sessions(self.home, self._ports.fs, current).list(limit, session_id)
+        return Sessions(self.home, self._ports.fs, current, self._ports.keys).list(limit, session_id)
 
     def read_session(
         self,
@@ -388,13 +397,13 @@ class Store:
         """What was said in another session than the `current` one, cut to a budget. See `rollout.read_session`."""
         from rollout.home.agent_view import Sessions
 
-        return Sessions(self.home, self._ports.fs, current).read(ref, budget_bytes)
+        return Sessions(self.home, self._ports.fs, current, self._ports.keys).read(ref, budget_bytes)
 
     def _keeper_for(self, path: Path) -> Keeper:
         from rollout.home.lifecycle import Keeper
 
         ports = self._ports_for(path)
-        return Keeper(self.home, ports.fs, self._ports.timestamp)
+        return Keeper(self.home, ports.fs, self._ports.timestamp, ports.keys)
 
     def _ports_for(self, path: Path) -> Ports:
         return self._ports if path.absolute().is_relative_to(self.home) else self._outside

@@ -14,6 +14,7 @@ from typing import Literal
 
 from rollout.files.bases import Bases
 from rollout.files.disk import FileSystem
+from rollout.files.encrypted.keys import NO_KEYS, Keys
 from rollout.files.layout import RolloutFile
 from rollout.home.index.entry_summary import Digest
 from rollout.home.index.index import Index, with_index
@@ -55,9 +56,11 @@ class _Place:
         return next((entry.file for entry in files if entry.file == self.base != str(self.row.path)), None)
 
 
-def grow_tree(home: Path, fs: FileSystem, *, progress: Progress | None = None) -> tuple[SessionTree, ...]:
+def grow_tree(
+    home: Path, fs: FileSystem, *, keys: Keys = NO_KEYS, progress: Progress | None = None
+) -> tuple[SessionTree, ...]:
     """The roots, newest first; archived rollouts too. All files are looked at."""
-    return with_index(home, fs, lambda index: _grown(Home(home, fs), index, progress))
+    return with_index(home, fs, lambda index: _grown(Home(home, fs), index, progress), keys)
 
 
 def _grown(look: Home, index: Index, progress: Progress | None) -> tuple[SessionTree, ...]:

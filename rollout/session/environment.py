@@ -10,16 +10,21 @@ from pathlib import Path
 
 from rollout import ids
 from rollout.files.disk import REAL, FileSystem
+from rollout.files.encrypted.keys import NO_KEYS, Keys
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ports:
-    """What a log asks of the world: the home it lies in (None: none), files, the time (Unix seconds), randomness."""
+    """What a log asks of the world: the home it lies in (None: none), files, the time (Unix seconds), randomness, keys.
+
+    With `keys`, a file that is made is encrypted, and so is what is written to one that is, or has no record.
+    """
 
     home: Path | None = None
     fs: FileSystem = REAL
     clock: Callable[[], float] = time.time
     randomness: Callable[[int], bytes] = os.urandom
+    keys: Keys = NO_KEYS
     uuid: ids.Uuid7 = dataclasses.field(default_factory=ids.Uuid7)
 
     def new_id(self) -> str:

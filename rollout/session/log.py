@@ -23,7 +23,6 @@ from rollout.errors import Closed, Displaced, NotFound, Poisoned, RolloutError, 
 from rollout.files import fork as forks
 from rollout.files import layout as homes
 from rollout.files.durability import Durability
-from rollout.files.encrypted.keys import cipher_of
 from rollout.files.encrypted.lines import Scribe
 from rollout.files.encrypted.scribes import cipher_behind, last_number
 from rollout.files.fork import Point
@@ -242,7 +241,7 @@ class SessionLog:
         ports, by = self._ports, holder(self._ports.timestamp())
         head = encoder.line(self._meta(thread, created, None), created, None, label.envelope)
         with self._origin(point.path, point.offset).opened() as lineage:
-            cipher = cipher_of(ports.fs)
+            cipher = ports.keys.cipher()
             scribe = None if cipher is None else Scribe(cipher, thread)
             lines = forks.copied(head, forks.whole(lineage), scribe=scribe)
             writer = Writer.create(ports.fs, path, lines, held_by=by, durability=self.durability, root=ports.home)
@@ -294,12 +293,12 @@ class SessionLog:
         numbers go on from it. In any other file Codex would read nothing of a base that has one, and say nothing;
         without it, it says that it cannot read the file.
         """
-        with contextlib.closing(open_path(self.path, fs=self._ports.fs)) as opened:
+        with contextlib.closing(open_path(self.path, fs=self._ports.fs, keys=self._ports.keys)) as opened:
             found = forks.meta_of(opened)
         theirs = {} if found is None else {k: v for k, v in found.payload.items() if k not in _OWN_KEYS}
         more: dict[str, Any] = {}
         if base is not None:
-            if theirs.get("history_mode") != _PAGINATED and cipher_of(self._ports.fs) is None:
+            if theirs.get("history_mode") != _PAGINATED and self._ports.keys.cipher() is None:
                 base.pop("end_ordinal_exclusive", None)
             more["history_base"] = base
         own = {"id": thread, "forked_from_id": self.id, "timestamp": encoder.timestamp(created)}
@@ -326,7 +325,7 @@ def create_log(
 
     Encrypted where there are keys: then its lines have numbers.
     """
-    cipher = cipher_of(ports.fs)
+    cipher = ports.keys.cipher()
     if cipher is None:
         line = encoder.line(meta, created, ordinal, label.envelope)
     else:
@@ -356,7 +355,7 @@ def open_to_append(
         with origin_of(path, ports, writer.end).opened() as lineage:
             thread, label = lineage.opened[0].thread or "", lineage.opened[0].label.around(label)
             source = lineage.opened[0].source
-            cipher = cipher_behind(source, fs, path)
+            cipher = cipher_behind(source, ports.keys, path)
             ending = ending_of(lineage)
             if cipher is not None:
                 ending = dataclasses.replace(ending, ordinal=last_number(source, ending.ordinal))

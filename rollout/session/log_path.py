@@ -15,7 +15,7 @@ from rollout.session.environment import Ports
 def origin_of(path: Path, ports: Ports, size: int | None = None) -> Origin:
     """The first `size` bytes of a log, and its bases in its home."""
     home = ports.home or homes.home_of(path) or homes.default_home()
-    return Origin(None, path, home, size=size, fs=ports.fs)
+    return Origin(None, path, home, size=size, fs=ports.fs, keys=ports.keys)
 
 
 def new_path(ports: Ports, thread: str, *, beside: Path | None = None) -> Path:

@@ -61,7 +61,7 @@ def origin_at(origin: Origin, at: At | None, progress: Progress | None = None) -
     path = segments[found.segment].path
     if found.segment == 0 or path is None:
         return dataclasses.replace(now, size=found.offset)
-    return Origin(None, Path(path), origin.home, origin.limits, size=found.offset, fs=origin.fs)
+    return Origin(None, Path(path), origin.home, origin.limits, size=found.offset, fs=origin.fs, keys=origin.keys)
 
 
 def extent_at(

@@ -9,7 +9,7 @@ import pytest
 
 import rollout
 from rollout import Store
-from rollout.files.encrypted.keyed_disk import KEYS_FILE
+from rollout.files.encrypted.keys import KEYS_FILE
 from tests.builders import log, session_meta, user
 from tests.cli import run, write
 from tests.cli.test_startup import imported, running

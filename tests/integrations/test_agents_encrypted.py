@@ -11,7 +11,7 @@ import pytest
 import rollout
 from rollout import NoKey
 from rollout.adapters.agents import RolloutSession
-from rollout.files.encrypted.keyed_disk import KEYS_FILE
+from rollout.files.encrypted.keys import KEYS_FILE
 from tests.enciphering import a_cipher
 
 

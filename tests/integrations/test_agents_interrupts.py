@@ -15,7 +15,7 @@ import pytest
 from rollout import Store
 from rollout.adapters.agents import RolloutSession
 from rollout.files.disk import REAL
-from rollout.files.encrypted.keyed_disk import with_keys
+from rollout.files.encrypted.keys import Keys
 from rollout.files.lineage import holds_record
 from rollout.files.shared_writer import SharedWriter
 from tests.enciphering import a_cipher
@@ -74,11 +74,8 @@ def test_an_interrupted_call_of_a_session_is_done_or_not_and_others_go_on(
 def test_an_interrupted_operation_on_a_shared_file_gives_its_lock_back_and_numbers_no_line_twice(
     is_encrypted: bool, points: Points, tmp_path: Path
 ) -> None:
-    cipher = a_cipher()
-    fs, store = (
-        with_keys(REAL, cipher if is_encrypted else None),
-        Store(tmp_path, cipher=cipher if is_encrypted else None),
-    )
+    cipher = a_cipher() if is_encrypted else None
+    keys, store = Keys(cipher), Store(tmp_path, cipher=cipher)
 
     def append(writer: SharedWriter, word: str) -> None:
         line = b'{"timestamp":"2026-03-20T10:00:02.000Z","type":"event_msg","payload":{"type":"%b"}}\n' % word.encode()
@@ -94,7 +91,7 @@ def test_an_interrupted_operation_on_a_shared_file_gives_its_lock_back_and_numbe
     def run(points: Points, nth: int) -> int:
         log = a_log(store)
         log.close()
-        first, second = (SharedWriter.share(fs, log.path, holds_record=holds_record) for _ in range(2))
+        first, second = (SharedWriter.share(REAL, log.path, holds_record=holds_record, keys=keys) for _ in range(2))
         append(first, "before")
         there = interrupt(points, nth, lambda: append(first, "torn"))
         with within(30) as in_a_thread:

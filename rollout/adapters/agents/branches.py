@@ -64,7 +64,8 @@ class Branches:
     def __init__(self, ports: Ports, session_id: str, lock_timeout_s: float) -> None:
         assert ports.home is not None
         self._home = ports.home
-        self._store = Store(ports.home, fs=ports.fs, clock=ports.clock, randomness=ports.randomness)
+        cipher = ports.keys.cipher()
+        self._store = Store(ports.home, fs=ports.fs, clock=ports.clock, randomness=ports.randomness, cipher=cipher)
         self._ports, self._session_id, self._lock_timeout_s = ports, session_id, lock_timeout_s
         self._label = _label_of(session_id)
         self._guard = threading.RLock()  # of all below
@@ -277,7 +278,9 @@ class Branches:
         return self._log_of(branch).look(lambda path: read_conversation(self._origin(path, None)))
 
     def _origin(self, path: Path, size: int | None) -> Origin:
-        return Origin(None, path, self._home, size=size, fs=self._ports.fs, likely=self._places.likely)
+        return Origin(
+            None, path, self._home, size=size, fs=self._ports.fs, keys=self._ports.keys, likely=self._places.likely
+        )
 
     def _live(self) -> list[Branch]:
         with self._guard:

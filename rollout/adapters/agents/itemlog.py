@@ -270,7 +270,7 @@ class ItemLog:
     def _opened(self, path: Path, size: int | None = None) -> Iterator[Lineage]:
         """The rollout and its bases, of which the first `size` bytes count (None: all that are whole)."""
         fs, known = self._ports.fs, self._known
-        first = open_path(path, fs=fs, limits=_NEAR)
+        first = open_path(path, fs=fs, keys=self._ports.keys, limits=_NEAR)
         assert first.file is not None
         head = _head_of(first.source)
         if known is None or known.identity != first.file.identity or known.end > first.source.size:
@@ -280,7 +280,9 @@ class ItemLog:
         if size is None:
             size = visible_end(first.source, _NEAR, known.end) if known.end < first.source.size else known.end
         bases = Bases(self._ports.home, fs, likely=self._likely)
-        lineage = Lineage(first, home=self._ports.home, fs=fs, limits=_NEAR, end=size, bases=bases)
+        lineage = Lineage(
+            first, home=self._ports.home, fs=fs, keys=self._ports.keys, limits=_NEAR, end=size, bases=bases
+        )
         with contextlib.closing(lineage):
             yield lineage
             ends_line = size > 0 and first.source.read_at(size - 1, 1) == b"\n"  # a tail is mended, and so changed
@@ -343,7 +345,13 @@ class ItemLog:
                     path = seal.unseal(fs, path, held_by=holder(self._ports.timestamp()))
                 stands, is_named = self._is_carried_over, path == self._made
                 writer = SharedWriter.share(
-                    fs, path, holds_record=holds_record, root=home, is_named=is_named, carried_over=stands
+                    fs,
+                    path,
+                    holds_record=holds_record,
+                    keys=self._ports.keys,
+                    root=home,
+                    is_named=is_named,
+                    carried_over=stands,
                 )
                 self._made = None
                 self._shared = _Shared(writer, path)

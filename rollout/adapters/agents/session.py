@@ -25,8 +25,7 @@ from rollout.adapters.agents.usage import add_up, show_usage
 from rollout.adapters.agents.views import count_tools, find_turns, group_by_turn, list_turns
 from rollout.errors import RolloutError
 from rollout.files.disk import RealFileSystem
-from rollout.files.encrypted.keyed_disk import with_keys
-from rollout.files.encrypted.keys import Cipher
+from rollout.files.encrypted.keys import Cipher, keys_given
 from rollout.files.memory import MemoryFileSystem
 from rollout.session.asyncio_bridge import change_in_thread, read_in_thread
 from rollout.session.environment import Ports
@@ -52,7 +51,7 @@ class RolloutSession:
     disk refuses: a call that raises one of these before it has written leaves everything as it was.
 
     What is begun with a `cipher` is encrypted, as it is with $ROLLOUT_KEYS_FILE; without its key it is neither read nor
-    written (NoKey, WrongKey). When an item's time to live is over, no method shows it or takes it out any more.
+    written (NoKey, WrongKey).
     """
 
     session_id: str
@@ -72,7 +71,7 @@ class RolloutSession:
             SessionSettings() if session_settings is None else coerce_session_settings(session_settings)
         )
         ports = _ports_in_memory() if path is None else _ports_at(Path(path).expanduser().absolute())
-        self._ports = dataclasses.replace(ports, fs=with_keys(ports.fs, cipher))
+        self._ports = dataclasses.replace(ports, keys=keys_given(cipher))
         self._lock_timeout_s = lock_timeout_s
         self._open()
 

@@ -5,8 +5,9 @@ of another one. A nonce is 96 random bits: up to 2^32 lines of one thread under 
 with a probability below 2^-32, and only that would matter (a counter could repeat after a crash, or in a copied file).
 
 Master keys have short ids, which stand in the lines. New lines are made with the current key; the others are there to
-read with. Keys come from the caller or from a file, `{"current": id, "keys": {id: base64 of 32 bytes}}`, which none but
-its owner may read; `$ROLLOUT_KEYS_FILE` names one for all who say nothing. `cryptography` is imported with first use.
+read with. They come from the caller or from a file, `{"current": id, "keys": {id: base64 of 32 bytes}}`, which none but
+its owner may read. Whoever reads or writes rollouts is handed `Keys`, made once where an operation begins: of the
+caller's `Cipher`, else of the file that $ROLLOUT_KEYS_FILE names. `cryptography` is imported with first use.
 """
 
 from __future__ import annotations
@@ -25,13 +26,14 @@ import msgspec
 
 from rollout.errors import NoKey, NotARollout, NotFound, SourceError, UsageError, WriteError
 from rollout.files.disk import REAL, FileSystem
-from rollout.files.encrypted.keyed_disk import KEYS_FILE, KeyedFileSystem
 from rollout.files.port import AnyPath, AppendFile
 from rollout.files.staging import replace_file, status_of, while_held
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
+KEYS_FILE = "ROLLOUT_KEYS_FILE"
+"""The variable of the environment that names a file of keys, for all who give none."""
 KEY_BYTES = 32
 NONCE_BYTES, TAG_BYTES = 12, 16
 ID_CHARACTERS = 16
@@ -117,6 +119,53 @@ class Cipher:
         return found
 
 
+class Keys:
+    """The keys that an operation may use: those of a `cipher`, else those in a `file`, else none.
+
+    The file is read with the first line that needs a key, and anew once it has changed: who meets nothing encrypted
+    does not notice what is wrong with it.
+    """
+
+    __slots__ = ("_given", "_read", "file")
+
+    def __init__(self, cipher: Cipher | None = None, file: str | None = None) -> None:
+        self._given, self.file = cipher, file
+        self._read: tuple[tuple[int, ...], Cipher] | None = None
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Keys, (self._given, self.file)
+
+    def __bool__(self) -> bool:
+        """Whether there are any, as far as one can tell without reading the file."""
+        return self._given is not None or self.file is not None
+
+    def cipher(self) -> Cipher | None:
+        """The keys; None if there are none.
+
+        Raises:
+            NoKey: the file is not there, or others may read it.
+            UsageError: the file holds no keys.
+        """
+        if self._given is not None or self.file is None:
+            return self._given
+        try:
+            found = os.stat(self.file)
+        except OSError:
+            return Cipher.from_file(self.file)
+        stamp, known = (found.st_ino, found.st_mtime_ns, found.st_mode, found.st_size), self._read
+        if known is None or known[0] != stamp:
+            known = self._read = stamp, Cipher.from_file(self.file)
+        return known[1]
+
+
+NO_KEYS = Keys()
+
+
+def keys_given(cipher: Cipher | None) -> Keys:
+    """The caller's keys; else those in the file that $ROLLOUT_KEYS_FILE names, if it does."""
+    return Keys(cipher) if cipher is not None else Keys(file=os.environ.get(KEYS_FILE) or None)
+
+
 def make_key(path: AnyPath, key_id: str, *, fs: FileSystem = REAL) -> None:
     """A new random key in a file of keys, the current one from now on; the file (0600) is made if it is not there.
 
@@ -167,30 +216,6 @@ def _explained(name: str) -> Iterator[None]:
     except OSError as error:
         remedy = "the file is as it was; mend what the system complains of, then try again"
         raise WriteError(f"no key could be made: {error.strerror}", path=name, remedy=remedy) from error
-
-
-def cipher_of(fs: FileSystem) -> Cipher | None:
-    """The keys in force for what is read and written through `fs`: its own, else those of $ROLLOUT_KEYS_FILE. NoKey."""
-    if isinstance(fs, KeyedFileSystem):
-        return fs.cipher
-    path = os.environ.get(KEYS_FILE)
-    return _from_environment(path) if path else None
-
-
-_known: dict[str, tuple[tuple[int, ...], Cipher]] = {}
-
-
-def _from_environment(path: str) -> Cipher:
-    """Read again only if it has changed."""
-    try:
-        found = os.stat(path)
-    except OSError:
-        return Cipher.from_file(path)
-    stamp = (found.st_ino, found.st_mtime_ns, found.st_mode, found.st_size)
-    known = _known.get(path)
-    if known is None or known[0] != stamp:
-        known = _known[path] = (stamp, Cipher.from_file(path))
-    return known[1]
 
 
 class _KeysFile(msgspec.Struct, forbid_unknown_fields=True):

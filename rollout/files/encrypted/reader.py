@@ -17,10 +17,8 @@ from rollout.dialects.codex import envelope
 from rollout.errors import NoKey, SourceError, WrongKey
 from rollout.files.bases import base_of
 from rollout.files.encrypted import lines as encrypted
-from rollout.files.encrypted.keyed_disk import KEYS_FILE
-from rollout.files.encrypted.keys import Cipher, cipher_of
+from rollout.files.encrypted.keys import KEYS_FILE, Cipher, Keys
 from rollout.files.encrypted.lines import Parts
-from rollout.files.port import FileSystem
 from rollout.format import lines
 from rollout.limits import KIB, MIB, Limits
 
@@ -97,13 +95,13 @@ class DecryptingSource:
     """Made of an encrypted file's bytes; `name_thread` is the thread id that its name tells."""
 
     def __init__(
-        self, stored: Stored, fs: FileSystem, limits: Limits, path: str | None = None, name_thread: str | None = None
+        self, stored: Stored, keys: Keys, limits: Limits, path: str | None = None, name_thread: str | None = None
     ) -> None:
         self.stored = stored
         self.damage: list[tuple[int, str]] = []
         """Offset and reason, of what is wrong between lines, or with the session_meta."""
         self._noted: set[tuple[int, str]] = set()
-        self._fs, self._limits, self._path = fs, limits, path
+        self._given, self._limits, self._path = keys, limits, path
         self._cipher: Cipher | None = None
         self._stretches: list[_Stretch] = []  # newest first
         self._proven: set[str] = set()  # keys that have opened something
@@ -185,7 +183,7 @@ class DecryptingSource:
 
     def _keys(self) -> Cipher:
         if self._cipher is None:
-            self._cipher = cipher_of(self._fs)
+            self._cipher = self._given.cipher()
             if self._cipher is None:
                 parts = encrypted.parts_of(self._raw_head)
                 named = "" if parts is None else f" with key {parts.key_id!r}"

@@ -14,29 +14,28 @@ from pathlib import Path
 from rollout import ids
 from rollout.dialects.codex import envelope
 from rollout.errors import SourceError, UsageError
-from rollout.files.encrypted.keyed_disk import has_keys
-from rollout.files.encrypted.keys import Cipher, cipher_of
+from rollout.files.encrypted.keys import Cipher, Keys
 from rollout.files.encrypted.lines import Scribe, parts_of
 from rollout.files.encrypted.reader import DecryptingSource
 from rollout.files.lineage import text_of
 from rollout.files.plain import FileSource
-from rollout.files.port import AnyPath, FileSystem, ReadFile
 from rollout.format import lines
+from rollout.files.port import AnyPath, ReadFile
 
 
-def cipher_behind(source: lines.Source, fs: FileSystem, path: AnyPath) -> Cipher | None:
+def cipher_behind(source: lines.Source, keys: Keys, path: AnyPath) -> Cipher | None:
     """The keys for what is written behind the lines of a file; None for what is written plain. NoKey, WrongKey.
 
     UsageError where nothing tells the id of the thread, under whose key lines are encrypted.
     """
     if isinstance(source, DecryptingSource):
         return source.check_key()
-    if not has_keys(fs) or any(envelope.holds_record(line) for line in _lines(source)):
+    if not keys or any(envelope.holds_record(line) for line in _lines(source)):
         return None
     if not _named_thread(path):
         why = "tells no thread id, neither in a line nor by its name: what is written to it could not be encrypted"
         raise UsageError(why, path=path, remedy="give it the name of a rollout, or delete it and create a new one")
-    return cipher_of(fs)
+    return keys.cipher()
 
 
 def last_number(source: lines.Source, newest: int | None) -> int:
@@ -54,10 +53,10 @@ def last_number(source: lines.Source, newest: int | None) -> int:
         return -1
 
 
-def scribe_behind(file: ReadFile, fs: FileSystem, path: AnyPath) -> Scribe | None:
+def scribe_behind(file: ReadFile, keys: Keys, path: AnyPath) -> Scribe | None:
     """What encrypts lines that come at the end of an open file; None for a plain one. As `cipher_behind`."""
-    source = text_of(FileSource(file), fs, path=Path(path))
-    cipher = cipher_behind(source, fs, path)
+    source = text_of(FileSource(file), keys, path=Path(path))
+    cipher = cipher_behind(source, keys, path)
     if cipher is None:
         return None
     thread = source.thread if isinstance(source, DecryptingSource) else _named_thread(path)

@@ -214,7 +214,7 @@ class Texts:
         known = self._taken(file)
         if known is not None and (known.size, known.mtime_ns) == (status.size, status.mtime_ns):
             return
-        opened = open_path(entry.path, fs=self._fs, limits=LISTED)
+        opened = open_path(entry.path, fs=self._fs, keys=self._index.keys, limits=LISTED)
         try:
             source = opened.source
             at, line = (0, 0) if known is None else (known.taken, known.lines)

@@ -28,7 +28,7 @@ from rollout.errors import NotFound, SourceError
 from rollout.files import layout as homes
 from rollout.files.bases import Bases
 from rollout.files.disk import REAL, FileSystem
-from rollout.files.encrypted.keyed_disk import has_keys
+from rollout.files.encrypted.keys import NO_KEYS, Keys
 from rollout.files.layout import RolloutFile
 from rollout.files.port import Status
 from rollout.home.index.base_links import Links
@@ -60,8 +60,10 @@ Progress = Callable[[int, int], None]
 class Index:
     """An open index; close it, or use it as a context manager. Several threads may share it."""
 
-    def __init__(self, home: Path, fs: FileSystem, clock: Callable[[], float], limits: Limits, cache: Cache) -> None:
-        self.home = home
+    def __init__(
+        self, home: Path, fs: FileSystem, keys: Keys, clock: Callable[[], float], limits: Limits, cache: Cache
+    ) -> None:
+        self.home, self.keys = home, keys
         self._fs, self._clock, self._limits, self._cache = fs, clock, limits, cache
         self._top = os.fspath(home / "_")[:-1]
         self._skip = len(self._top)
@@ -73,14 +75,20 @@ class Index:
 
     @classmethod
     def open(
-        cls, home: Path, fs: FileSystem = REAL, *, clock: Callable[[], float] = time.time, limits: Limits = LISTED
+        cls,
+        home: Path,
+        fs: FileSystem = REAL,
+        *,
+        keys: Keys = NO_KEYS,
+        clock: Callable[[], float] = time.time,
+        limits: Limits = LISTED,
     ) -> Index:
         """The index of a home; in memory where there can be no file. `clock` gives Unix seconds.
 
         In memory too where there are keys: not a word of what is encrypted is to stand on the disk.
         """
-        is_kept = _is_on_disk(home, fs) and not has_keys(fs)
-        return cls(home, fs, clock, limits, Cache(home / NAME if is_kept else None))
+        is_kept = _is_on_disk(home, fs) and not keys
+        return cls(home, fs, keys, clock, limits, Cache(home / NAME if is_kept else None))
 
     def __enter__(self) -> Index:
         return self
@@ -236,6 +244,7 @@ class Index:
             self.home,
             before=before,
             fs=self._fs,
+            keys=self.keys,
             limits=self._limits,
             progress=done.within(status.size - (0 if before is None else before[1].end)),
             bases=self._bases,
@@ -391,9 +400,9 @@ _NO_BASES = msgspec.msgpack.encode([])
 _NO_PROGRESS = _Progress(None, int)
 
 
-def with_index(home: Path, fs: FileSystem, work: Callable[[Index], T]) -> T:
+def with_index(home: Path, fs: FileSystem, work: Callable[[Index], T], keys: Keys = NO_KEYS) -> T:
     """Does some work with an index; again with another, if what is found in the database turns out to be corrupt."""
-    with Index.open(home, fs) as index:
+    with Index.open(home, fs, keys=keys) as index:
         for left in range(_MOST_TRIES, -1, -1):
             try:
                 return work(index)

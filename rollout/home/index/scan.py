@@ -19,7 +19,7 @@ import msgspec
 from rollout.errors import TooLarge
 from rollout.files.bases import Bases, base_of
 from rollout.files.disk import REAL, FileSystem
-from rollout.files.encrypted.keyed_disk import has_keys
+from rollout.files.encrypted.keys import NO_KEYS, Keys
 from rollout.files.lineage import Lineage, Opened, open_bytes, open_path, visible_end
 from rollout.files.sealed.reader import first_text, is_sealed
 from rollout.fold.checkpoint import Memory, Recorder
@@ -61,6 +61,7 @@ def look(
     *,
     before: tuple[Known, Memory] | None = None,
     fs: FileSystem = REAL,
+    keys: Keys = NO_KEYS,
     limits: Limits = DEFAULT,
     progress: Progress | None = None,
     bases: Bases | None = None,
@@ -75,14 +76,14 @@ def look(
     """
     if before is not None and before[0].digest.trouble == TOO_LARGE:
         before = None
-    wanted = _Wanted(path, home, fs, limits, progress, bases, Prefixes() if prefixes is None else prefixes)
+    wanted = _Wanted(path, home, fs, keys, limits, progress, bases, Prefixes() if prefixes is None else prefixes)
     try:
         for again in (before, None):
             with contextlib.suppress(_TooShallow):
                 return _look(wanted, again, stops=True)
         return _look(wanted, None, stops=False)
     except TooLarge:
-        return _look_at_head(path, fs, limits)
+        return _look_at_head(path, fs, keys, limits)
 
 
 class _TooShallow(Exception):
@@ -96,6 +97,7 @@ class _Wanted:
     path: Path
     home: Path | None
     fs: FileSystem
+    keys: Keys
     limits: Limits
     progress: Progress | None
     bases: Bases | None
@@ -104,28 +106,28 @@ class _Wanted:
 
 def _look(wanted: _Wanted, before: tuple[Known, Memory] | None, *, stops: bool) -> Look:
     """`stops`: bases are read no further than to the next seam."""
-    path, fs, limits = wanted.path, wanted.fs, wanted.limits
-    is_known = before is not None and not has_keys(fs)  # without keys nothing can be known of an encrypted file
-    opened = open_path(path, fs=fs, limits=limits, is_known=is_known)
+    path, fs, keys, limits = wanted.path, wanted.fs, wanted.keys, wanted.limits
+    is_known = before is not None and not keys  # without keys nothing can be known of an encrypted file
+    opened = open_path(path, fs=fs, keys=keys, limits=limits, is_known=is_known)
     lineage = None
     try:
         if before is not None and not _goes_on(opened, *before):
             before = None
             opened.close()
-            opened = open_path(path, fs=fs, limits=limits)
+            opened = open_path(path, fs=fs, keys=keys, limits=limits)
         end = visible_end(opened.source, limits, 0 if before is None else before[1].end)
-        lineage = Lineage(opened, home=wanted.home, fs=fs, limits=limits, end=end, bases=wanted.bases)
+        lineage = Lineage(opened, home=wanted.home, fs=fs, keys=keys, limits=limits, end=end, bases=wanted.bases)
         return _Reader(lineage, before, wanted, stops=stops).look()
     finally:
         (opened if lineage is None else lineage).close()
 
 
-def _look_at_head(path: Path, fs: FileSystem, limits: Limits) -> Look:
+def _look_at_head(path: Path, fs: FileSystem, keys: Keys, limits: Limits) -> Look:
     """What is told of a file beyond the limits: what its head says, and that it is one."""
     with contextlib.closing(fs.open_read(path)) as file:
         sealed = is_sealed(file.read_at(0, 4))
         head = first_text(file, limits) if sealed else file.read_at(file.data_start(), limits.head_bytes)
-        with contextlib.closing(open_bytes(head, fs=fs, limits=limits)) as opened:
+        with contextlib.closing(open_bytes(head, keys=keys, limits=limits)) as opened:
             opened.path = path  # whose name tells the thread where the head does not
             said = says_of_itself(opened.session, opened.thread or "")
         digest = msgspec.structs.replace(said, bytes=file.size(), trouble=TOO_LARGE)

@@ -31,6 +31,7 @@ from rollout.dialects.codex import records as r
 from rollout.errors import RolloutError
 from rollout.files.bases import Bases
 from rollout.files.disk import FileSystem
+from rollout.files.encrypted.keys import Keys
 from rollout.files.lineage import Opened, open_path
 from rollout.files.sealed.reader import SealedSource
 from rollout.files.source import Origin
@@ -97,7 +98,9 @@ class DiskUsage:
         return FileUsage(None, text, disk, all(row.sealed for row in self.rows), causes, freed, len(self.rows))
 
 
-def measure(paths: Sequence[Path] | None, home: Path, fs: FileSystem, progress: Progress | None = None) -> DiskUsage:
+def measure(
+    paths: Sequence[Path] | None, home: Path, fs: FileSystem, keys: Keys, progress: Progress | None = None
+) -> DiskUsage:
     """The files at `paths`, or all of the home. A path that is not there is a row with its trouble.
 
     `progress(bytes_done, bytes_total)` counts bytes on the disk and is called behind each file.
@@ -105,15 +108,17 @@ def measure(paths: Sequence[Path] | None, home: Path, fs: FileSystem, progress: 
     places, files = choose(fs, home, paths)
     bases = Bases(home, fs)
     return DiskUsage(
-        tuple(_measure_file(path, files[path], bases, home, fs, places) for path in one_by_one(files, progress))
+        tuple(_measure_file(path, files[path], bases, home, fs, keys, places) for path in one_by_one(files, progress))
     )
 
 
-def _measure_file(path: Path, disk_bytes: int, bases: Bases, home: Path, fs: FileSystem, places: Places) -> FileUsage:
+def _measure_file(
+    path: Path, disk_bytes: int, bases: Bases, home: Path, fs: FileSystem, keys: Keys, places: Places
+) -> FileUsage:
     causes = dict.fromkeys(CAUSES, 0)
     try:
-        with contextlib.closing(open_path(path, fs=fs)) as opened:
-            for cause, n in _causes(opened, Origin(None, path, home, fs=fs, bases=bases), places):
+        with contextlib.closing(open_path(path, fs=fs, keys=keys)) as opened:
+            for cause, n in _causes(opened, Origin(None, path, home, fs=fs, keys=keys, bases=bases), places):
                 causes[cause] += n
             sealed = isinstance(opened.stored, SealedSource)
             text_bytes = opened.source.size

@@ -20,7 +20,7 @@ from rollout.files import layout as homes
 from rollout.files.bases import base_of
 from rollout.files.dependents import Users
 from rollout.files.disk import AppendFile, FileSystem
-from rollout.files.encrypted.keys import Cipher, cipher_of
+from rollout.files.encrypted.keys import Cipher, Keys
 from rollout.files.encrypted.lines import Scribe, parts_of, renew
 from rollout.files.encrypted.reader import DecryptingSource
 from rollout.files.lineage import Opened, open_path
@@ -42,7 +42,7 @@ from rollout.home.maintenance.rewrite import (
 from rollout.session.state import Turn
 
 
-def rekey(fs: FileSystem, path: Path, home: Path) -> None:
+def rekey(fs: FileSystem, path: Path, home: Path, keys: Keys) -> None:
     """The file at `path` under the current key; a plain one is encrypted.
 
     UsageError (there are no keys, it is sealed), InUse (forks refer to a plain one), NoKey, WrongKey, Locked, Conflict,
@@ -50,10 +50,10 @@ def rekey(fs: FileSystem, path: Path, home: Path) -> None:
     Forks and index are those of the home that it lies in, else of `home`.
     """
     home = homes.home_of(path) or home
-    cipher = cipher_of(fs)
+    cipher = keys.cipher()
     if cipher is None:
         raise UsageError("there is no key to encrypt with", path=path, remedy="give a Cipher, or $ROLLOUT_KEYS_FILE")
-    with _opened(fs, path, home, "encrypted") as (file, origin, opened):
+    with _opened(fs, path, home, keys, "encrypted") as (file, origin, opened):
         if isinstance(opened.source, DecryptingSource):
             _exchange(file, origin, path, _renewed(opened.source, cipher), keeps_places=True)
             return
@@ -62,9 +62,9 @@ def rekey(fs: FileSystem, path: Path, home: Path) -> None:
         unlink(fs, home / f"{index.NAME}-journal", home / index.NAME)
 
 
-def decrypt(fs: FileSystem, path: Path, home: Path) -> None:
+def decrypt(fs: FileSystem, path: Path, home: Path, keys: Keys) -> None:
     """The file at `path` as a plain one, its lines in their places. As `rekey`."""
-    with _opened(fs, path, home, "decrypted") as (file, origin, opened):
+    with _opened(fs, path, home, keys, "decrypted") as (file, origin, opened):
         if isinstance(opened.source, DecryptingSource):
             _exchange(file, origin, path, _blocks(opened.source), keeps_places=True)
 
@@ -80,10 +80,12 @@ def keys_of(fs: FileSystem, path: Path) -> frozenset[str]:
 
 
 @contextlib.contextmanager
-def _opened(fs: FileSystem, path: Path, home: Path, what: str) -> Iterator[tuple[AppendFile, Origin, Opened]]:
+def _opened(
+    fs: FileSystem, path: Path, home: Path, keys: Keys, what: str
+) -> Iterator[tuple[AppendFile, Origin, Opened]]:
     """A plain `.jsonl` under the lock, all of it looked at."""
-    origin = Origin(None, path, home, fs=fs)
-    with locked(fs, path, what) as file, contextlib.closing(open_path(path, fs=fs)) as opened:
+    origin = Origin(None, path, home, fs=fs, keys=keys)
+    with locked(fs, path, what) as file, contextlib.closing(open_path(path, fs=fs, keys=keys)) as opened:
         if opened.stored.size != file.size():
             raise UsageError("is sealed", path=path, remedy="unseal it first")
         if repair.look(fs, file, origin, path, None).steps:
@@ -141,8 +143,8 @@ def _exchange(file: AppendFile, origin: Origin, path: Path, pieces: Iterable[byt
     fs, new, size = origin.fs, hidden(path, REKEYED), file.size()
 
     def prove() -> None:
-        changed = _differences(origin, Through(None, path, origin.home, fs=fs, at=new), keeps_places)
-        with contextlib.closing(open_path(new, fs=fs)) as opened:
+        changed = _differences(origin, Through(None, path, origin.home, fs=fs, keys=origin.keys, at=new), keeps_places)
+        with contextlib.closing(open_path(new, fs=fs, keys=origin.keys)) as opened:
             if _wrong(opened) or (keeps_places and opened.source.size != size):
                 changed = [*changed, "damage"]
         refuse_changed(path, changed)

@@ -197,7 +197,9 @@ def _prove(fs: FileSystem, plan: RepairPlan, new: Path, before: dict[str, object
 
 def _fingerprint(fs: FileSystem, plan: RepairPlan, at: Path) -> dict[str, object]:
     """What the file at `at` says, under the planned path."""
-    return fingerprint(Through(None, plan.path, plan.origin.home, plan.origin.limits, fs=fs, at=at), describe_placeless)
+    origin = plan.origin
+    there = Through(None, plan.path, origin.home, origin.limits, fs=fs, keys=origin.keys, at=at)
+    return fingerprint(there, describe_placeless)
 
 
 def _encode(moved: Moved) -> bytes:

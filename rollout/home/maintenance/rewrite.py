@@ -42,11 +42,12 @@ class Through(Origin):
     @contextlib.contextmanager
     def opened(self) -> Iterator[Lineage]:
         """As `Origin.opened`."""
-        first = open_path(self.at, fs=self.fs, limits=self.limits)
+        first = open_path(self.at, fs=self.fs, keys=self.keys, limits=self.limits)
         first.path = self.path
         if self.more:
             first.source = _Followed(first.source, self.more)
-        with contextlib.closing(Lineage(first, home=self.home, fs=self.fs, limits=self.limits)) as lineage:
+        lineage = Lineage(first, home=self.home, fs=self.fs, keys=self.keys, limits=self.limits)
+        with contextlib.closing(lineage):
             yield lineage
 
 
