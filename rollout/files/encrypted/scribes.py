@@ -19,8 +19,8 @@ from rollout.files.encrypted.lines import Scribe, parts_of
 from rollout.files.encrypted.reader import DecryptingSource
 from rollout.files.lineage import text_of
 from rollout.files.plain import FileSource
-from rollout.format import lines
 from rollout.files.port import AnyPath, ReadFile
+from rollout.format import lines
 
 
 def cipher_behind(source: lines.Source, keys: Keys, path: AnyPath) -> Cipher | None:
