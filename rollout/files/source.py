@@ -79,9 +79,9 @@ def find(
     """What `source` names. NotFound, Ambiguous, UsageError; the file itself is not opened yet."""
     base, keys = None if home is None else Path(home).expanduser(), keys_given(cipher)
     if isinstance(source, bytes | bytearray | memoryview):
-        return Origin(source, None, base, limits, keys=keys)
+        return Origin(source, None, base, limits, fs=REAL, keys=keys)
     path = locate(source, base)
-    return Origin(None, path, base or homes.home_of(path) or homes.default_home(), limits, keys=keys)
+    return Origin(None, path, base or homes.home_of(path) or homes.default_home(), limits, fs=REAL, keys=keys)
 
 
 def locate(source: str | os.PathLike[str] | int, home: Path | None = None, *, fs: FileSystem = REAL) -> Path:
