@@ -13,6 +13,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from rollout.testing import strategies as public
 from tests import builders as b
 from tests.strategy_items import (
     BAD_VALUES,
@@ -312,24 +313,9 @@ BAD_LINES = (
     b.dump({"type": "x", "payload": json.loads("[" * 127 + "]" * 127)}) + b"\n",  # depth 128: still a record
     b.dump({"type": "x", "payload": json.loads("[" * 128 + "]" * 128)}) + b"\n",
 )
-BLANKS = (b"\n", b"\r\n", b" \t\n", b"\0\0\0\n", b"\xef\xbb\xbf\n", b"\0 \0\r\n")
-
-
 DAMAGES: dict[str, Callable[[bytes, int], bytes]] = {
-    "lose the end and the newline": lambda line, n: line[: n % len(line)],  # the next record is glued behind
-    "lose the newline": lambda line, n: line[:-1] + b" " * (n % 2),
-    "lose the end": lambda line, n: line[: n % len(line)] + b"\n",
-    "lose the beginning": lambda line, n: line[n % len(line) :],
-    "lose it": lambda line, n: b"",
-    "write it twice": lambda line, n: line + line,
-    "NUL ahead": lambda line, n: b"\0" * (1 + n) + line,
-    "NUL inside": lambda line, n: line[: n % len(line)] + b"\0" * (1 + n % 3) + line[n % len(line) :],
-    "NUL behind": lambda line, n: line[:-1] + b"\0" * (1 + n) + b"\n",
-    "blank ahead": lambda line, n: BLANKS[n % len(BLANKS)] + line,
+    **public.DAMAGES,
     "garbage ahead": lambda line, n: BAD_LINES[n % len(BAD_LINES)] + line,
-    "carriage return": lambda line, n: line[:-1] + b"\r\n",
-    "byte-order mark": lambda line, n: b"\xef\xbb\xbf" + line,
-    "bad byte": lambda line, n: line[: n % len(line)] + b"\xff" + line[n % len(line) + 1 :],
 }
 
 

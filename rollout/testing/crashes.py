@@ -35,7 +35,7 @@ _ALL_SUBSETS_OF = 8
 
 
 class CrashFailure(AssertionError):
-    """A crash after operation `at` lost something; `tree` is what it left."""
+    """A crash after operation `at` lost something; `tree` is what it left. Its cause is what the check raised."""
 
     def __init__(self, at: int, op: Op | None, acked: Sequence[object], tree: Tree, why: BaseException) -> None:
         super().__init__(f"crash after operation {at} ({op}), acknowledged {acked!r}, left {tree!r}: {why!r}")
@@ -63,8 +63,22 @@ def explore(
 ) -> Explored:
     """Runs `workload` on a disk that holds `start`, and `check` on all that a crash after any operation may leave.
 
-    CrashFailure for the first state that does not pass; with `newest_first`, of a crash after the last operation that
-    has one: found sooner where it is only asked whether there is any.
+    Args:
+        workload: What is done to the disk; it reports what it was told is safe.
+        check: Is given each state as a disk, and what had been reported before the crash, oldest first.
+        start: What the disk holds, synced, before.
+        faults: What goes wrong meanwhile.
+        sector_bytes: The size of a sector, if runs of them may be NUL; 0: they may not.
+        limit: Contents of files are combined in at most so many ways after one operation, else sampled.
+        seed: Of the samples.
+        newest_first: Begins with crashes after the last operation: quicker where one is only asked whether any state
+            fails, as of a mutant.
+
+    Returns:
+        How many operations and states there were.
+
+    Raises:
+        CrashFailure: The first state that does not pass.
     """
     disk = SimulatedDisk(start, faults=faults)
     acks: list[tuple[int, object]] = []
@@ -88,7 +102,12 @@ def explore(
 def mutants(workload: Workload, *, start: Tree | None = None) -> list[Fault]:
     """The faults that leave out one sync of the workload, or put it behind the operation that comes after it.
 
-    A sync that another one follows is not put behind it: nothing can tell the two orders apart.
+    `explore` with any of them should raise CrashFailure: else the sync is not needed, or the check does not look. A
+    sync that another one follows is not put behind it: nothing can tell the two orders apart.
+
+    Args:
+        workload: As of `explore`.
+        start: As of `explore`.
     """
     disk = SimulatedDisk(start)
     workload(disk, lambda _: None)
@@ -106,9 +125,17 @@ def mutants(workload: Workload, *, start: Tree | None = None) -> list[Fault]:
 def crash_states(
     disk: SimulatedDisk, at: int | None = None, *, sector_bytes: int = 0, limit: int = 4000, seed: int = 0
 ) -> Iterator[dict[str, bytes | None]]:
-    """Every different tree that a crash may leave after the first `at` operations (None: after all).
+    """Every different tree that a crash may leave.
 
-    Where there are more than `limit`, those in which but one file is neither as before nor as after, and a sample.
+    Args:
+        disk: A disk to which something was done.
+        at: The crash comes after so many of its operations (None: after all).
+        sector_bytes: As of `explore`.
+        limit: Where there are more, those in which all files but one are as before or as after, and a sample.
+        seed: Of the sample.
+
+    Returns:
+        Paths to bytes, or to None for a directory: what `SimulatedDisk` takes.
     """
     history = _History(disk.start, sector_bytes)
     for op in disk.ops[:at]:
@@ -123,7 +150,13 @@ def crash_states(
 
 
 def crash_state(disk: SimulatedDisk, at: int, choose: Callable[[int], int]) -> dict[str, bytes | None]:
-    """One tree that a crash may leave after the first `at` operations; `choose(n)` is asked for one of n ways."""
+    """One tree that a crash may leave after the first `at` operations.
+
+    Args:
+        disk: A disk to which something was done.
+        at: The number of operations before the crash.
+        choose: Is given n and gives a number below it: which of n ways it went; 0 is what is there now.
+    """
     history = _History(disk.start, 0)
     for op in disk.ops[:at]:
         history.take(op)
