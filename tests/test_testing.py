@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 import rollout
+from rollout import Durability
 from rollout.errors import RolloutError
-from rollout.files.durability import Durability
 from rollout.testing import (
     Compact,
     Conversation,

@@ -23,7 +23,7 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("needs Hypothesis; run pip install 'rollout[testing]'", name=error.name) from error
 
-from rollout.session.log import SessionLog
+from rollout import SessionLog
 from rollout.testing import strategies
 from rollout.testing.crashes import crash_state
 from rollout.testing.disk import SimulatedDisk

@@ -11,10 +11,8 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
+from rollout import SessionLog, Store, is_program_message
 from rollout.files.port import FileSystem
-from rollout.home.store import Store
-from rollout.items.contextual import is_program_message
-from rollout.session.log import SessionLog
 
 HOME = "/home/test"
 """Where `new_store` has its sessions."""

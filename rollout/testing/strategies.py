@@ -14,7 +14,7 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError("needs Hypothesis; run pip install 'rollout[testing]'", name=error.name) from error
 
-from rollout.files.durability import Durability
+from rollout import Durability
 from rollout.testing.disk import SimulatedDisk
 from rollout.testing.sessions import HOME, Compact, Item, RollBack, Step, TakeTurn, new_store, record
 
