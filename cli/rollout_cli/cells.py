@@ -1,10 +1,13 @@
-"""Columns of a terminal: how wide a text is shown, texts cut or filled up to a width, tables.
+"""Columns of a terminal: how wide a text is shown, texts cut or filled up to a width, previews, tables.
+
+`columns` is the width of a terminal, or None where nothing has to be cut or left out.
 
 A wide character takes two columns, a combining one none, and what is escaped takes the room of its escape.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,6 +16,12 @@ from rollout_cli.terminal import Line
 
 NARROW_COLUMNS = 60
 """In a narrower terminal the columns of a table stand closer together."""
+
+
+PREVIEW_CHARS = 1000
+"""What one line shows of a text where no terminal asks for less."""
+LABEL_CHARS = 40
+_GAPS = re.compile(r"[ \t\n]+")
 
 
 class Column(NamedTuple):
@@ -25,10 +34,7 @@ class Column(NamedTuple):
 
 
 class Table:
-    """Columns side by side and, behind them, one for texts of any length. `room` is how wide that can be.
-
-    `columns` is the width of the terminal, or None where nothing has to be cut or left out.
-    """
+    """Columns side by side and, behind them, one for texts of any length. `room` is how wide that can be."""
 
     def __init__(self, parts: Sequence[Column], last: str, columns: int | None) -> None:
         self._parts, self._last, self._is_cut = parts, last, columns is not None
@@ -94,3 +100,22 @@ def cut_front(text: str, columns: int) -> str:
     while shown and width(f"…{shown}") > columns:
         shown = shown[1:]
     return f"…{shown}"[:columns]
+
+
+def preview(text: str, columns: int | None) -> str:
+    """The beginning of a text on one line, and how much there is of it if that is more."""
+    limit = PREVIEW_CHARS if columns is None else columns
+    folded = _GAPS.sub(" ", text[: 2 * limit].replace("\r\n", "\n")).strip(" ")
+    if len(text) <= 2 * limit and len(folded) <= limit:
+        return folded
+    return f"{folded[:limit]}… ({len(text):,} characters)"
+
+
+def id_columns(columns: int | None) -> int:
+    """How wide a column of ids is."""
+    return 36 if columns is None or columns >= 140 else 9
+
+
+def short_id(name: str, columns: int | None) -> str:
+    """A whole id where there is room, else its end: ids of one hour begin alike."""
+    return name if len(name) <= id_columns(columns) or columns is None else f"…{name[1 - id_columns(columns) :]}"

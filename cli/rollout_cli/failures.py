@@ -21,13 +21,16 @@ if TYPE_CHECKING:
 
 FINE, DAMAGE_FOUND, WRONG_USAGE, UNREADABLE, INTERRUPTED, READER_GONE = 0, 1, 2, 3, 130, 141
 
+LEFT = "what was done stands, the rest is as it was; run it again to go on"
+"""What is said of several files after an interrupt."""
+
 
 class Interrupted(Exception):
     """A command that changes things was stopped by the user; the message says what that has left."""
 
 
 @contextlib.contextmanager
-def interruptible(left: str = "what was done stands, the rest is as it was; run it again to go on") -> Iterator[None]:
+def interruptible(left: str = LEFT) -> Iterator[None]:
     """What is done inside changes files, each of them whole or not at all: an interrupt says what it has `left`."""
     try:
         yield
@@ -43,7 +46,7 @@ def explain_failure(error: Exception) -> tuple[str, int]:
     if isinstance(error, typer.TyperException):
         return _explain_usage(error), WRONG_USAGE
     if library is not None and isinstance(error, library.RolloutError):
-        return tell(error), WRONG_USAGE if isinstance(error, library.UsageError) else UNREADABLE
+        return explain_error(error), WRONG_USAGE if isinstance(error, library.UsageError) else UNREADABLE
     if isinstance(error, NoOutput):
         return f"{error}; send it to a file or a pipe that can take it", UNREADABLE
     if isinstance(error, OSError):
@@ -55,7 +58,7 @@ def explain_failure(error: Exception) -> tuple[str, int]:
     return f"{what}; set ROLLOUT_TRACEBACK=1 and report what it shows", UNREADABLE
 
 
-def tell(error: rollout.RolloutError) -> str:
+def explain_error(error: rollout.RolloutError) -> str:
     """An error of the library, and what to do, also where it gives no remedy of its own."""
     from rollout.errors import RecordError, UsageError, WriteError
 

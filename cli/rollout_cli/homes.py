@@ -1,35 +1,39 @@
-"""A home, and the several references that one command line can name in it."""
+"""A home, the sessions and positions that one command line names in it, and what is done to each of them.
+
+A position is a turn (its id, the beginning of it, or its end as a narrow terminal shows it), `ordinal:N`, `line:N`,
+`offset:N`; behind an `@` too.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from rollout_cli.failures import FINE, UNREADABLE, interruptible, tell
-from rollout_cli.terminal import Output, print_error
+from rollout_cli.failures import FINE, LEFT, UNREADABLE, explain_error, interruptible
+from rollout_cli.terminal import Output, Row, fact, print_error
 
 if TYPE_CHECKING:
     import rollout
 
-T = TypeVar("T")
-_WHOLE_ID_COLUMNS = 160
+Node = tuple[int, "str | None", "rollout.SessionTree"]
+"""A node of the tree: how deep it lies, the id of the one above."""
+_NUMBERED = re.compile(r"(ordinal|line|offset):(.*)", re.DOTALL)
+_DIGITS = re.compile(r"[0-9]{1,18}")
 _THREAD = re.compile(r"rollout-.{19}-(?P<thread>[0-9a-f-]{36})[._]")
 
 
-class Deed(NamedTuple, Generic[T]):
-    """What was done to one file: its `outcome`, or the `error` that was in the way."""
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """What was done to one file: where it lies now, the row that says so, and what more its JSON has."""
 
     path: Path
-    outcome: T | None
-    error: rollout.RolloutError | None
-
-    @property
-    def id(self) -> str | None:
-        return thread_of(self.path)
+    row: Row
+    facts: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def open_store(home: str | None) -> rollout.Store:
@@ -52,6 +56,40 @@ def reference(word: str, home: str | os.PathLike[str] | None) -> str:
     return word
 
 
+def point(text: str | None) -> str | int | None:
+    """What the library takes as `at`. UsageError."""
+    from rollout import UsageError, at_line, at_ordinal
+
+    if text is None:
+        return None
+    found = _NUMBERED.fullmatch(text)
+    if found is not None and _DIGITS.fullmatch(found[2]):
+        number = int(found[2])
+        return {"ordinal": at_ordinal(number), "line": at_line(number)}.get(found[1], number)
+    if found is not None or not text:
+        remedy = "give a turn id, or a number: ordinal:12, line:40, offset:5916"
+        raise UsageError(f"{text!r} is no point of a session", remedy=remedy)
+    return text
+
+
+def reference_at(text: str, other: str | None = None, home: str | None = None) -> tuple[str | Path, str | int | None]:
+    """`SESSION` or `SESSION@POINT` as reference and point; `@POINT` alone is one of the `other` session.
+
+    A name or a path with an `@` in it counts before a point. NotFound, UsageError.
+    """
+    from rollout import NotFound, Store
+
+    session, at, moment = text.rpartition("@")
+    if not at:
+        return reference(text, home), None
+    if not session and other is not None:
+        return reference_at(other, home=home)[0], point(moment)
+    try:
+        return Store(home).resolve(reference(text, home)), None
+    except NotFound:
+        return reference(session, home), point(moment)
+
+
 def resolve_all(store: rollout.Store, refs: Iterable[str], *, to_change: bool = True) -> list[Path]:
     """The files that the references name, each once. All are looked up before any is touched: -1 stays what it was.
 
@@ -60,55 +98,60 @@ def resolve_all(store: rollout.Store, refs: Iterable[str], *, to_change: bool = 
     return list(dict.fromkeys(store.resolve(reference(ref, store.home), to_change=to_change) for ref in refs))
 
 
-def do_each(paths: Iterable[Path], act: Callable[[Path], T]) -> Iterator[Deed[T]]:
-    """Act on each file; what stands in the way of one does not keep the others from it."""
-    from rollout import RolloutError
-
-    for path in paths:
-        try:
-            yield Deed(path, act(path), None)
-        except RolloutError as error:
-            yield Deed(path, None, error)
-
-
-def do_and_tell(
-    paths: list[Path], word: str, act: Callable[[Path], Path], json: bool, unchanged: Collection[Path] = ()
+def do_each(
+    paths: Iterable[Path],
+    act: Callable[[Path], Done],
+    *,
+    json: bool,
+    keys: Iterable[str] = (),
+    left: str = LEFT,
+    excused: tuple[type[Exception], ...] = (),
 ) -> int:
-    """Act on each file, and tell what became of it: where it lies now, or what stood in the way. The exit code.
+    """Act on each file, and say what became of it; what stands in the way of one does not keep the others from it.
 
-    `act` may put into `unchanged` those for which there was nothing to do.
+    As JSON: [{id, path, …, error}], with the `keys` of what is done. The exit code is that of a failure if there was
+    one that is not `excused`; `left` is what is said of the rest after an interrupt.
     """
-    from rollout_cli import documents_store
+    from rollout import RolloutError
+    from rollout_cli.views import array
 
-    out, failed = Output(), False
-    done = []
-    with interruptible():
-        for deed in do_each(paths, act):
-            failed = failed or deed.error is not None
-            if json:
-                done.append(deed)
-            elif deed.error is not None:
-                print_error(f"rollout: {tell(deed.error)}")
-            else:
-                told = "unchanged" if deed.path in unchanged else word
-                out.print([((f"{told:<11}", "bold"), str(deed.outcome))], cut=False)
+    out, code = Output(), FINE
+    documents: list[dict[str, Any]] = []
+    with interruptible(left):
+        for path in paths:
+            try:
+                done, error = act(path), None
+            except RolloutError as met:
+                done, error = Done(path, (), dict.fromkeys(keys)), met
+                code = code if isinstance(met, excused) else UNREADABLE
+            told = None if error is None else str(error)
+            documents.append({"id": thread_of(path), "path": done.path, **done.facts, "error": told})
+            if error is not None and not json:
+                print_error(f"rollout: {explain_error(error)}")
+            elif not json:
+                out.print([done.row])
     if json:
-        out.print_json(documents_store.moved(done))
-    return UNREADABLE if failed else FINE
+        out.print_json(array(documents))
+    return code
 
 
-def walk(roots: Iterable[rollout.SessionTree]) -> Iterable[tuple[int, str | None, rollout.SessionTree]]:
-    """Every node before its children: how deep it lies, and the id of the one above. A chain may be of any length."""
-    waiting: list[tuple[int, str | None, rollout.SessionTree]] = [(0, None, node) for node in reversed(tuple(roots))]
+def move_each(paths: Iterable[Path], word: str, move: Callable[[Path], Path], *, json: bool) -> int:
+    """Act on each file, which is then `word` and lies where `move` says; the exit code."""
+
+    def act(path: Path) -> Done:
+        now = move(path)
+        return Done(now, fact(word, str(now), columns=11))
+
+    return do_each(paths, act, json=json)
+
+
+def walk(roots: Iterable[rollout.SessionTree]) -> Iterator[Node]:
+    """Every node before its children. A chain may be of any length."""
+    waiting: list[Node] = [(0, None, node) for node in reversed(tuple(roots))]
     while waiting:
         depth, above, node = waiting.pop()
         yield depth, above, node
         waiting += [(depth + 1, node.row.id, child) for child in reversed(node.children)]
-
-
-def short_ids(store: rollout.Store, out: Output, ids: Iterable[str]) -> dict[str, str]:
-    """How ids are shown: on a terminal their shortest beginnings that are references, else whole."""
-    return {} if out.columns is None or out.columns >= _WHOLE_ID_COLUMNS else store.shorten(set(ids))
 
 
 def thread_of(path: Path) -> str | None:

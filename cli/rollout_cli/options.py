@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import enum
 import functools
+import inspect
 import itertools
 import re
 from collections.abc import Callable
@@ -163,7 +164,6 @@ Home = Annotated[
     typer.Option("--home", metavar="DIR", help="Where the sessions are; else $ROLLOUT_HOME, $CODEX_HOME, ~/.codex."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys.")]
-Apply = Annotated[bool, typer.Option("--apply", help="Do it; a file that is written anew is backed up first.")]
 SessionId = Annotated[str | None, typer.Option("--session-id", metavar="ID", help="Only what carries this session id.")]
 Tags = Annotated[
     list[str] | None,
@@ -173,7 +173,7 @@ At = Annotated[
     str | None,
     typer.Option(
         "--at",
-        metavar="POINT",
+        metavar="POSITION",
         help="As it was then: behind a turn (its id or the beginning of it), ordinal:N, line:N or offset:N.",
     ),
 ]
@@ -191,8 +191,52 @@ Damaged = Annotated[
 ]
 Archived = Annotated[bool, typer.Option("--archived", help="Only archived sessions.")]
 WithArchived = Annotated[bool, typer.Option("--with-archived", help="Archived sessions, too.")]
-Subagents = Annotated[bool, typer.Option("--subagents", help="Subagents, too.")]
-Forks = Annotated[bool, typer.Option("--forks", help="Forks, too.")]
+LineKinds = Annotated[
+    list[str] | None, typer.Option("--kind", metavar="KIND", help="Only such lines: message, turn_context, …")
+]
+
+
+def selection(
+    cwd: Cwd = None,
+    provider: Provider = None,
+    model: Model = None,
+    source: From = None,
+    since: Since = None,
+    until: Until = None,
+    archived: Archived = False,
+    with_archived: WithArchived = False,
+    name: Name = None,
+    session_id: SessionId = None,
+    tag: Tags = None,
+    damaged: Damaged = None,
+) -> dict[str, Any]:
+    """The options that choose sessions, as the library takes them."""
+    return {
+        "cwd": None if cwd is None else directory(cwd),
+        "model_provider": provider,
+        "model": model,
+        "source": source,
+        "since": moment(since),
+        "until": moment(until, ends=True),
+        "archived": None if with_archived else archived,
+        "name": name,
+        "session_id": session_id,
+        "tags": tags(tag),
+        "damaged": damaged,
+    }
+
+
+def selects(command: Callable[..., int]) -> Callable[..., int]:
+    """A command that has the options of `selection`, too, and is given what they say as `filters`."""
+    own, shared = inspect.signature(command), inspect.signature(selection, eval_str=True)
+
+    @functools.wraps(command)
+    def run(**given: Any) -> int:
+        return command(filters=selection(**{name: given.pop(name) for name in shared.parameters}), **given)
+
+    parameters = [each for each in own.parameters.values() if each.name != "filters"]
+    run.__signature__ = own.replace(parameters=[*parameters, *shared.parameters.values()])  # type: ignore[attr-defined] # what typer reads
+    return run
 
 
 def tags(given: list[str] | None) -> dict[str, str] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import shutil
 from collections.abc import Iterable
 from typing import Annotated
@@ -10,7 +9,7 @@ from typing import Annotated
 import typer
 
 from rollout_cli.cells import NARROW_COLUMNS
-from rollout_cli.commands import COMMANDS
+from rollout_cli.commands import COMMANDS, module_of
 from rollout_cli.options import PositionCommand, Program
 from rollout_cli.terminal import NARROWEST_COLUMNS, Output
 
@@ -32,9 +31,7 @@ def make_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
     )
     app.callback()(_options)
     for name in names:
-        module, panel = COMMANDS[name]
-        function = getattr(importlib.import_module(f"rollout_cli.commands.{module}"), name)
-        app.command(name, cls=PositionCommand, rich_help_panel=panel)(function)
+        app.command(name, cls=PositionCommand, rich_help_panel=COMMANDS[name])(getattr(module_of(name), name))
     return app
 
 

@@ -32,12 +32,27 @@ Span = str | tuple[str, str]
 Line = tuple[Span, ...]
 
 
+class Wrapped(tuple[Span, ...]):
+    """A line that is not cut where the terminal ends: it goes on below.
+
+    It goes on behind its label: the first span, if that ends in a space and takes no more than half of the line.
+    """
+
+
 class Block(NamedTuple):
     """A text of several lines. It is indented, so that no line of data can pass for one of ours."""
 
     text: str
     style: str = ""
     indent_columns: int = 6
+
+
+Row = Line | Wrapped | Block
+
+
+def fact(label: str, *spans: Span, columns: int = 12, style: str = "bold") -> Wrapped:
+    """A label of so many columns, and what there is to say under it."""
+    return Wrapped(((f"{label:<{columns}}", style if label else ""), *spans))
 
 
 class OutputClosed(Exception):
@@ -63,19 +78,16 @@ class Output:
             self.columns = min(max(shutil.get_terminal_size().columns, NARROWEST_COLUMNS), WIDEST_COLUMNS)
         self._made_console: Console | None = None
 
-    def print(self, rows: Iterable[Line | Block], *, cut: bool = True) -> None:
-        """Print each row as it comes. On a terminal a line that is too long for it is cut, or else goes on below.
-
-        It goes on behind its label: the first span, if that ends in a space and takes no more than half of the line.
-        """
+    def print(self, rows: Iterable[Row]) -> None:
+        """Print each row as it comes. On a terminal a line that is too long for it is cut, unless it is `Wrapped`."""
         for row in rows:
             if isinstance(row, Block):
                 for line in printable(row.text, lines=True).split("\n"):
                     self._write_wrapped((" " * row.indent_columns, (line, row.style)))
-            elif cut:
-                self._write(row)
-            else:
+            elif isinstance(row, Wrapped):
                 self._write_wrapped(row)
+            else:
+                self._write(row)
 
     def print_json(self, pieces: Iterable[bytes]) -> None:
         """Print pieces of UTF-8 JSON, each of whole tokens, one behind the other, and a line end."""

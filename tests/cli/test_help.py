@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import typer.main
 from rollout_cli.commands import COMMANDS
-from rollout_cli.failures import explain_failure, tell
+from rollout_cli.failures import explain_error, explain_failure
 from rollout_cli.program import make_app
 
 import rollout
@@ -64,9 +64,9 @@ def test_a_command_that_needs_a_session_says_what_to_give_for_one_that_is_not_th
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_error_without_a_remedy_gets_that_of_its_kind(kind: type[errors.RolloutError]) -> None:
     error = kind("it is so", path="f.jsonl")
-    assert re.fullmatch(r"f\.jsonl: it is so; .{9,}", tell(error))
-    assert explain_failure(error)[0] == tell(error)
-    assert tell(kind("it is so", remedy="do this")) == "it is so; do this"
+    assert re.fullmatch(r"f\.jsonl: it is so; .{9,}", explain_error(error))
+    assert explain_failure(error)[0] == explain_error(error)
+    assert explain_error(kind("it is so", remedy="do this")) == "it is so; do this"
 
 
 def test_one_of_several_sessions_that_cannot_be_packed_says_what_to_do(

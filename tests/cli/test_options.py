@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rollout_cli import options, times
+from rollout_cli import options, units
 
 from rollout.errors import UsageError
 from tests.builders import log, session_meta, user
@@ -97,13 +97,13 @@ def test_a_directory_is_meant_as_the_shell_means_it(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("show", "text", "shown"),
     [
-        (times.local_time, "2026-03-20T22:30:00.000Z", "2026-03-21 00:30"),
-        (times.local_time, "2026-03-20T10:00:00", "2026-03-20 12:00"),
-        (times.local_time, "not a time at all", "not a time at al"),
-        (times.local_time, "0001-01-01T00:00:00+14:00", "0001-01-01T00:00"),
-        (times.local_time, None, ""),
-        (times.recent_time, "2026-03-20T22:30:00.000Z", "2026-03-21"),
-        (times.recent_time, None, ""),
+        (units.local_time, "2026-03-20T22:30:00.000Z", "2026-03-21 00:30"),
+        (units.local_time, "2026-03-20T10:00:00", "2026-03-20 12:00"),
+        (units.local_time, "not a time at all", "not a time at al"),
+        (units.local_time, "0001-01-01T00:00:00+14:00", "0001-01-01T00:00"),
+        (units.local_time, None, ""),
+        (units.recent_time, "2026-03-20T22:30:00.000Z", "2026-03-21"),
+        (units.recent_time, None, ""),
     ],
 )
 def test_a_moment_is_shown_in_the_local_zone(show: Callable[[Any], str], text: str | None, shown: str) -> None:
@@ -116,10 +116,10 @@ def test_a_moment_is_shown_in_the_local_zone(show: Callable[[Any], str], text: s
 )
 def test_a_moment_of_the_last_days_is_shown_as_an_age(seconds: int, shown: str) -> None:
     now = datetime.datetime(2026, 3, 20, 10, tzinfo=datetime.UTC).timestamp()
-    assert times.recent_time("2026-03-20T10:00:00Z", now + seconds) == shown
+    assert units.recent_time("2026-03-20T10:00:00Z", now + seconds) == shown
 
 
 def test_a_moment_to_come_and_one_of_long_ago_are_shown_as_dates() -> None:
     now = datetime.datetime(2026, 3, 20, 10, tzinfo=datetime.UTC).timestamp()
     for away in (-7200, 8 * 86400):
-        assert times.recent_time("2026-03-20T10:00:00Z", now + away) == "2026-03-20"
+        assert units.recent_time("2026-03-20T10:00:00Z", now + away) == "2026-03-20"

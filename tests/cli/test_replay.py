@@ -12,7 +12,7 @@ from rollout_cli.replay.page import page, wrapped
 from rollout_cli.replay.player import Player
 from rollout_cli.replay.screen import render, split_keys
 from rollout_cli.terminal import Line
-from rollout_cli.times import duration, seconds_between
+from rollout_cli.units import duration, seconds_between
 
 import rollout
 from tests import homes

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
-from rollout_cli.render_show import chart, short_number
+from rollout_cli.units import short_number
+from rollout_cli.views.tokens import chart
 
 from tests import builders as b
 from tests.cli import run, thread_id, turn, write, write_session
@@ -55,9 +56,9 @@ def test_show_tells_who_where_and_what_it_took(session: Path) -> None:
     ran = run("show", session)
     assert (ran.code, ran.err) == (0, "")
     told = facts(ran.out)
-    assert told["thread"] == b.THREAD
+    assert told["session"] == b.THREAD
     assert told["file"] == str(session)
-    assert told["session"] == "/p  0.169.0"
+    assert told["where"] == "/p  0.169.0"
     assert told["model"] == "gpt-5 (line 3)"
     assert told["turns"] == "2 stand, 1 undone; 3 items"
     assert told["tokens"] == "350 spent"
@@ -186,8 +187,8 @@ def test_stats_of_nothing_says_so(tmp_path: Path) -> None:
 def test_a_chart_has_a_bar_a_value_and_fits_where_there_are_more() -> None:
     assert chart([1, None, 0, 8, 4]) == "\u2581  \u2588\u2584"
     assert chart([]) == chart([None, 0]) == ""
-    assert len(chart(range(1000), 60)) <= 60
-    assert chart([0] * 99 + [5], 10) == " " * 9 + "\u2588"
+    assert len(chart(range(1000), 72)) <= 60
+    assert chart([0] * 99 + [5], 22) == " " * 9 + "\u2588"
 
 
 def test_counts_are_written_as_people_write_them() -> None:

@@ -62,7 +62,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         contextlib.ExitStack() as restored,
         mock.patch.dict(os.environ, changes),
         contextlib.chdir(home),
-        mock.patch("rollout_cli.times.time.time", return_value=NOW.timestamp()),
+        mock.patch("rollout_cli.units.time.time", return_value=NOW.timestamp()),
         mock.patch("rollout.home.maintenance.disk_usage._estimate_sealed", return_value=SEALED_BYTES),
     ):
         os.environ.pop("ROLLOUT_KEYS_FILE", None)

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from rollout_cli.times import local_time
+from rollout_cli.units import local_time
 
 from tests.builders import (
     THREAD,
@@ -65,10 +65,10 @@ def test_reconstruct_names_the_thread_the_model_and_the_last_exchange(short: Pat
     ran = run("reconstruct", short)
     assert (ran.code, ran.err) == (0, "")
     facts = {row[:12].strip(): row[12:] for row in ran.out.splitlines()}
-    assert facts["thread"] == THREAD
+    assert facts["session"] == THREAD
     assert facts["file"] == str(short)
-    assert "/p" in facts["session"]
-    assert "0.169.0" in facts["session"]
+    assert "/p" in facts["where"]
+    assert "0.169.0" in facts["where"]
     assert facts["model"] == "gpt-5"
     assert facts["context"] == "gpt-5  t3"
     assert facts["history"] == "7 items"
@@ -268,7 +268,7 @@ def test_turns_names_an_interrupted_turn_and_its_time(tmp_path: Path) -> None:
 
 def test_explain_tells_what_became_of_each_line_and_by_whom(short: Path) -> None:
     heading, *rows = run("explain", short).out.splitlines()
-    assert heading.split() == ["line", "byte", "kind", "turn", "fate"]
+    assert heading.split() == ["line", "byte", "kind", "turn", "status"]
     assert len(rows) == short.read_bytes().count(b"\n")
     marker = 1 + next(i for i, each in enumerate(short.read_bytes().split(b"\n")) if b"thread_rolled_back" in each)
     broke = next(row for row in rows if row.split()[0] == str(marker - 3))

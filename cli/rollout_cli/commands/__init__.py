@@ -3,22 +3,47 @@
 Annotations are not postponed here: typer would compile those of a command, as texts, several times.
 """
 
-COMMANDS = {  # in the order of --help: the module in `commands` that has the function, and what it is listed under
-    **dict.fromkeys(("reconstruct", "history", "turns", "explain", "verify", "repair"), ("reading", "Read a session")),
-    "replay": ("replaying", "Read a session"),
-    "show": ("showing", "Read a session"),
-    "export": ("exporting", "Read a session"),
-    "diff": ("comparing", "Read a session"),
-    "tail": ("tailing", "Read a session"),
-    **dict.fromkeys(("ls", "tree", "search"), ("finding", "Find sessions")),
-    "index": ("indexing", "Find sessions"),
-    "stats": ("showing", "Find sessions"),
-    **dict.fromkeys(("name", "archive", "unarchive", "rm"), ("keeping", "Keep them")),
-    **dict.fromkeys(("seal", "unseal"), ("sealing", "Keep them")),
-    **dict.fromkeys(("encrypt", "rekey", "decrypt"), ("encrypting", "Keep them")),
-    "du": ("room", "Keep them"),
-    "doctor": ("health", "Keep them"),
-    **dict.fromkeys(("sessions", "read", "mcp"), ("context", "For agents")),
-    "serve": ("serving", "For agents"),
-    "completion": ("shell", "For the shell"),
+from types import ModuleType
+
+COMMANDS = {  # in the order of --help: what each is listed under
+    **dict.fromkeys(
+        ("reconstruct", "history", "turns", "explain", "verify", "repair", "replay", "show", "export", "diff", "tail"),
+        "Read a session",
+    ),
+    **dict.fromkeys(("ls", "tree", "search", "index", "stats"), "Find sessions"),
+    **dict.fromkeys(("name", "archive", "unarchive", "rm", "seal", "unseal"), "Keep them"),
+    **dict.fromkeys(("encrypt", "rekey", "decrypt", "du", "doctor"), "Keep them"),
+    **dict.fromkeys(("sessions", "read", "mcp", "serve"), "For agents"),
+    "completion": "For the shell",
 }
+
+
+def module_of(name: str) -> ModuleType:
+    """The module that has the function of a command; the others are not imported."""
+    if name == "replay":
+        from rollout_cli.commands import replaying
+
+        return replaying
+    if name == "export":
+        from rollout_cli.commands import exporting
+
+        return exporting
+    if name == "completion":
+        from rollout_cli.commands import shell
+
+        return shell
+    if COMMANDS[name] == "Read a session":
+        from rollout_cli.commands import reading
+
+        return reading
+    if COMMANDS[name] == "Find sessions":
+        from rollout_cli.commands import finding
+
+        return finding
+    if COMMANDS[name] == "Keep them":
+        from rollout_cli.commands import keeping
+
+        return keeping
+    from rollout_cli.commands import agents
+
+    return agents

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rollout_cli.failures import FINE
-from rollout_cli.homes import reference
+from rollout_cli.homes import point, reference
 from rollout_cli.options import At, Form, Home, Json, Source
 from rollout_cli.terminal import Output, print_error, progress
 
@@ -99,7 +99,6 @@ def _pieces(
     from rollout_cli.commands.reading import check_is_rollout
     from rollout_cli.export import values
     from rollout_cli.export.chronicle import Chronicle
-    from rollout_cli.points import point
 
     ref = reference(source, home)
     if form is Form.openai:

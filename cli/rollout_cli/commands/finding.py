@@ -1,76 +1,60 @@
-"""Sessions found: listed, shown as a tree, searched."""
+"""Sessions found: listed, shown as a tree, searched, counted; and the index that all this is read from."""
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from rollout_cli import options
-from rollout_cli.failures import FINE
-from rollout_cli.homes import open_store, short_ids, walk
+from rollout_cli.failures import FINE, interruptible
+from rollout_cli.homes import open_store, walk
 from rollout_cli.options import Cursor, Home, Json, Kind, Limit, Sort
-from rollout_cli.terminal import Output, print_error, progress
-
-if TYPE_CHECKING:
-    import rollout
+from rollout_cli.terminal import print_error, progress
+from rollout_cli.views import show as show_view
 
 _PAGE_ROWS = 500
 
 
+@options.selects
 def ls(
+    filters: dict[str, Any],
     home: Home = None,
     json: Json = False,
     limit: Limit = 20,
     everything: Annotated[bool, typer.Option("--all", help="All that there are, not only the newest.")] = False,
     cursor: Cursor = None,
     sort: Annotated[Sort, typer.Option("--sort", help="Newest first by this.")] = Sort.created,
-    cwd: options.Cwd = None,
-    provider: options.Provider = None,
-    model: options.Model = None,
-    source: options.From = None,
-    since: options.Since = None,
-    until: options.Until = None,
-    archived: options.Archived = False,
-    with_archived: options.WithArchived = False,
-    name: options.Name = None,
-    session_id: options.SessionId = None,
-    tag: options.Tags = None,
-    damaged: options.Damaged = None,
     text: Annotated[str | None, typer.Option("--text", metavar="WORDS", help="Only where these words occur.")] = None,
-    subagents: options.Subagents = False,
-    forks: options.Forks = False,
+    subagents: Annotated[bool, typer.Option("--subagents", help="Subagents, too.")] = False,
+    forks: Annotated[bool, typer.Option("--forks", help="Forks, too.")] = False,
 ) -> int:
     """List sessions, newest first.
 
     Subagents, forks and the archive are left out unless asked for. Example: rollout ls --cwd . --since 7d
     """
-    from rollout_cli import documents_store, render_store
+    from rollout_cli.views.sessions import Listing
 
-    filters = _filters(
-        *(cwd, provider, model, source, since, until, archived, with_archived, name, session_id, tag, damaged)
-    )
-    filters |= {"text": text, "subagents": subagents, "forks": forks, "sort": sort.value}
+    filters |= {"text": text, "subagents": subagents, "forks": forks}
     store = open_store(home)
-    rows: list[rollout.SessionRow] = []
+    rows: list[Any] = []
     notes: list[Any] = []
     left_out = {"subagents": 0, "forks": 0}
     with progress("sessions") as advance:
         while True:
-            page = store.list(limit=_PAGE_ROWS if everything else limit, cursor=cursor, progress=advance, **filters)
+            count = _PAGE_ROWS if everything else limit
+            page = store.list(limit=count, cursor=cursor, sort=sort.value, progress=advance, **filters)
             rows += page
             notes += page.notes
             left_out = {kind: count + page.left_out.get(kind, 0) for kind, count in left_out.items()}
             cursor = page.cursor
             if not everything or cursor is None:
                 break
-    out = Output()
-    if json:
-        out.print_json(documents_store.listing(rows, cursor, left_out, notes))
-        return FINE
-    out.print(render_store.listing(rows, out.columns, short_ids(store, out, (row.id for row in rows)), sort.value))
-    if not rows:
-        print_error(f"rollout: no sessions in {store.home}" + (" fit" if _asks(filters) else ""))
-    _tell(notes, left_out, cursor, "--all")
+    show_view(Listing(store, rows, cursor, left_out, notes, sort.value), json=json)
+    if not json:
+        if not rows:
+            asks = any(value not in (None, False, {}) for value in filters.values())
+            print_error(f"rollout: no sessions in {store.home}" + (" fit" if asks else ""))
+        _print_rest(notes, left_out, cursor, "--all")
     return FINE
 
 
@@ -79,21 +63,20 @@ def tree(home: Home = None, json: Json = False) -> int:
 
     Example: rollout tree --home ~/.codex
     """
-    from rollout_cli import documents_store, render_store
+    from rollout_cli.views.sessions import Tree
 
-    store, out = open_store(home), Output()
+    store = open_store(home)
     with progress("sessions") as advance:
         nodes = list(walk(store.tree(progress=advance)))
-    if json:
-        out.print_json(documents_store.tree(nodes))
-    else:
-        out.print(render_store.tree(nodes, out.columns, short_ids(store, out, (node.row.id for _, _, node in nodes))))
-        if not nodes:
-            print_error(f"rollout: no sessions in {store.home}")
+    show_view(Tree(store, nodes), json=json)
+    if not nodes and not json:
+        print_error(f"rollout: no sessions in {store.home}")
     return FINE
 
 
+@options.selects
 def search(
+    filters: dict[str, Any],
     query: Annotated[str, typer.Argument(metavar="WORDS", help='What to look for; "…" keeps words together.')],
     home: Home = None,
     json: Json = False,
@@ -101,18 +84,6 @@ def search(
     cursor: Cursor = None,
     kind: Annotated[list[Kind] | None, typer.Option("--kind", help="Only in such texts.")] = None,
     standing: Annotated[bool, typer.Option("--standing", help="Only what the model still sees.")] = False,
-    cwd: options.Cwd = None,
-    provider: options.Provider = None,
-    model: options.Model = None,
-    source: options.From = None,
-    since: options.Since = None,
-    until: options.Until = None,
-    archived: options.Archived = False,
-    with_archived: options.WithArchived = False,
-    name: options.Name = None,
-    session_id: options.SessionId = None,
-    tag: options.Tags = None,
-    damaged: options.Damaged = None,
     subagents: Annotated[bool, typer.Option(help="Subagents, too.")] = True,
     forks: Annotated[bool, typer.Option(help="Forks, too.")] = True,
 ) -> int:
@@ -120,11 +91,8 @@ def search(
 
     Example: rollout search "parser error" --kind user
     """
-    from rollout_cli import documents_store, render_store
+    from rollout_cli.views.sessions import Found
 
-    filters = _filters(
-        *(cwd, provider, model, source, since, until, archived, with_archived, name, session_id, tag, damaged)
-    )
     store = open_store(home)
     with progress("sessions") as advance:
         found = store.search(
@@ -138,55 +106,72 @@ def search(
             progress=advance,
             **filters,
         )
-    out = Output()
-    if json:
-        out.print_json(documents_store.hits(found, found.cursor, found.notes))
-        return FINE
-    out.print(render_store.hits(found, out.columns, short_ids(store, out, (hit.id for hit in found))))
-    if not found:
-        print_error("rollout: nothing found")
-    _tell(found.notes, {}, found.cursor, "a higher --limit")
+    show_view(Found(store, found), json=json)
+    if not json:
+        if not found:
+            print_error("rollout: nothing found")
+        _print_rest(found.notes, {}, found.cursor, "a higher --limit")
     return FINE
 
 
-def _filters(
-    cwd: str | None,
-    provider: str | None,
-    model: str | None,
-    source: str | None,
-    since: str | None,
-    until: str | None,
-    archived: bool,
-    with_archived: bool,
-    name: str | None,
-    session_id: str | None,
-    tag: list[str] | None,
-    damaged: bool | None,
-) -> dict[str, Any]:
-    """The filters that lists and searches share, as the library takes them."""
-    return {
-        "cwd": None if cwd is None else options.directory(cwd),
-        "model_provider": provider,
-        "model": model,
-        "source": source,
-        "since": options.moment(since),
-        "until": options.moment(until, ends=True),
-        "archived": None if with_archived else archived,
-        "name": name,
-        "session_id": session_id,
-        "tags": options.tags(tag),
-        "damaged": damaged,
-    }
+def stats(
+    home: Home = None,
+    json: Json = False,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="At most N rows of a table.")] = 15,
+    cwd: options.Cwd = None,
+    provider: options.Provider = None,
+    model: Annotated[str | None, typer.Option("--model", metavar="NAME", help="Only what this model spent.")] = None,
+    source: options.From = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="WHEN", help="Only days from then on: 2026-03-20, or 7d.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="WHEN", help="Only days up to then.")] = None,
+    archived: options.Archived = False,
+    session_id: options.SessionId = None,
+    tag: options.Tags = None,
+    subagents: Annotated[bool, typer.Option(help="Subagents, too.")] = True,
+    forks: Annotated[bool, typer.Option(help="Forks, too.")] = True,
+) -> int:
+    """Show what sessions have spent, by day, model and project.
+
+    Each token counts once, whatever was forked or rolled back. For the last week: rollout stats --since 7d
+    """
+    from rollout_cli.views.tokens import Stats
+
+    store = open_store(home)
+    filters = options.selection(cwd, provider, model, source, since, until, session_id=session_id, tag=tag)
+    filters |= {"archived": True if archived else None, "subagents": subagents, "forks": forks}
+    del filters["name"], filters["damaged"]
+    with progress() as advance:
+        found = store.stats(progress=advance, **filters)
+    show_view(Stats(found, limit), json=json)
+    if not json:
+        if not found.sessions:
+            print_error(f"rollout: no sessions in {store.home} fit, or there are none")
+        _print_rest(found.notes, {}, None, "")
+    return FINE
 
 
-def _asks(filters: Mapping[str, Any]) -> bool:
-    """Whether any filter leaves something out."""
-    return any(value not in {None, False} for key, value in filters.items() if key not in {"sort", "tags"}) or bool(
-        filters["tags"]
-    )
+def index(
+    home: Home = None,
+    json: Json = False,
+    rebuild: Annotated[bool, typer.Option("--rebuild", help="Throw it away first.")] = False,
+    status: Annotated[bool, typer.Option("--status", help="Only say how far it is.")] = False,
+) -> int:
+    """Bring the index of lists and searches up to date.
+
+    They do it themselves, as far as they need it. It can be deleted at any time. Example: rollout index --status
+    """
+    from rollout_cli.views.sessions import Index
+
+    store = open_store(home)
+    if not status:
+        with interruptible("what was indexed is kept"), progress() as advance:
+            store.refresh_index(rebuild, progress=advance)
+    return show_view(Index(store.index_status()), json=json)
 
 
-def _tell(notes: Iterable[Any], left_out: Mapping[str, int], cursor: str | None, more: str) -> None:
+def _print_rest(notes: Iterable[Any], left_out: Mapping[str, int], cursor: str | None, more: str) -> None:
     """On standard error: what could not be read, what was left out, and that there is more."""
     for note in notes:
         print_error(f"rollout: {note.path}: {note.what}")

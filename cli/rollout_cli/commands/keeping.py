@@ -1,15 +1,31 @@
-"""Rollouts kept: named, archived, taken out of the archive, removed."""
+"""Sessions kept: named, archived, removed, sealed, encrypted; what takes their space, and what is wrong with them."""
 
+import datetime
+import os
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from rollout_cli.failures import FINE, interruptible
-from rollout_cli.homes import do_and_tell, open_store, reference, resolve_all, thread_of
-from rollout_cli.options import Home, Json, Reference, References
-from rollout_cli.terminal import Output, print_error
+from rollout_cli import options
+from rollout_cli.failures import DAMAGE_FOUND, FINE, interruptible
+from rollout_cli.homes import Done, do_each, move_each, open_store, reference, resolve_all, thread_of, walk
+from rollout_cli.options import Home, Json, Reference, References, SomeReferences
+from rollout_cli.terminal import Output, Wrapped, fact, print_error, progress
+from rollout_cli.units import size
+from rollout_cli.views import encode
+from rollout_cli.views import show as show_view
+
+if TYPE_CHECKING:
+    import rollout
+
+_KEYS_FILE = "ROLLOUT_KEYS_FILE"
+_SEALS_LEFT = "each session is either sealed or as it was; run it again to go on"
+_DETACH = "--detach-forks makes them stand alone first"
+All = Annotated[bool, typer.Option("--all", help="All sessions of the home, archived ones too.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only list what would be done.")]
 
 
 def name(
@@ -24,7 +40,6 @@ def name(
     Example: rollout name -1 parser
     """
     from rollout.errors import UsageError
-    from rollout_cli import documents_store
 
     if (name is None) != clear:
         raise UsageError("give a name, or --clear", remedy="see rollout name --help")
@@ -34,9 +49,9 @@ def name(
         kept = store.rename(path, name)
     out = Output()
     if json:
-        out.print_json(documents_store.named(path, kept))
+        out.print_json([encode({"id": thread_of(path), "path": path, "name": kept})])
     else:
-        out.print([("has no name now  " if kept is None else f"named {kept}  ", (str(path), "dim"))], cut=False)
+        out.print([Wrapped(("has no name now  " if kept is None else f"named {kept}  ", (str(path), "dim")))])
     return FINE
 
 
@@ -46,7 +61,7 @@ def archive(refs: References, home: Home = None, json: Json = False) -> int:
     Lists leave them out then, all else still finds them. Example: rollout archive -1
     """
     store = open_store(home)
-    return do_and_tell(resolve_all(store, refs), "archived", store.archive, json)
+    return move_each(resolve_all(store, refs), "archived", store.archive, json=json)
 
 
 def unarchive(refs: References, home: Home = None, json: Json = False) -> int:
@@ -55,7 +70,7 @@ def unarchive(refs: References, home: Home = None, json: Json = False) -> int:
     Example: rollout unarchive parser
     """
     store = open_store(home)
-    return do_and_tell(resolve_all(store, refs), "unarchived", store.unarchive, json)
+    return move_each(resolve_all(store, refs), "unarchived", store.unarchive, json=json)
 
 
 def rm(
@@ -71,8 +86,6 @@ def rm(
 
     Asks first, and refuses while forks need one. Example: rollout rm 019d0001 --detach-forks
     """
-    from rollout.errors import InUse
-
     store = open_store(home)
     paths = resolve_all(store, refs)
     if not yes:
@@ -80,13 +93,175 @@ def rm(
         paths = [path for path in paths if _confirm(path, names.get(thread_of(path) or ""))]
 
     def delete(path: Path) -> Path:
-        try:
-            return store.delete(path, detach_forks=detach_forks)
-        except InUse as error:
-            remedy = "--detach-forks makes them stand alone first"
-            raise InUse(error.message, path=error.path, remedy=remedy) from error
+        return _unless_in_use(lambda: store.delete(path, detach_forks=detach_forks))
 
-    return do_and_tell(paths, "deleted", delete, json)
+    return move_each(paths, "deleted", delete, json=json)
+
+
+def seal(
+    refs: SomeReferences = None,
+    home: Home = None,
+    json: Json = False,
+    older_than: Annotated[
+        str | None, typer.Option("--older-than", metavar="AGE", help="All that were not written for so long: 30d, 12h.")
+    ] = None,
+    level: Annotated[int, typer.Option("--level", min=1, max=22, metavar="N", help="How hard to pack.")] = 3,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be sealed.")] = False,
+) -> int:
+    """Pack sessions to a fraction of their size.
+
+    They are read as before, also by any program that knows Zstandard. Writing to one unpacks it first.
+    Example: rollout seal --older-than 30d --dry-run
+    """
+    from rollout.errors import Locked, UsageError
+
+    if (older_than is None) == (not refs):
+        raise UsageError("give ids, or --older-than", remedy="see rollout seal --help")
+    store = open_store(home)
+    paths = resolve_all(store, refs or []) if older_than is None else list(_older(store, options.age(older_than)))
+    sealed: list[rollout.SealResult] = []
+    keys = ("plain_bytes", "sealed_bytes")
+
+    def act(path: Path) -> Done:
+        if dry_run:
+            row = fact("would seal", str(path), columns=11, style="bold yellow")
+            return Done(path, row, dict.fromkeys(keys))
+        with progress() as advance:
+            done = store.seal(path, level=level, progress=advance)
+        sealed.append(done)
+        words = f"{done.path}  {size(done.plain_bytes)} in {size(done.sealed_bytes)}"
+        row = fact("sealed", words, columns=11, style="bold green")
+        return Done(done.path, row, dict(zip(keys, (done.plain_bytes, done.sealed_bytes), strict=True)))
+
+    excused = () if older_than is None else (Locked,)  # in use: it will be old again
+    code = do_each(paths, act, json=json, keys=keys, left=_SEALS_LEFT, excused=excused)
+    if len(sealed) > 1 and not json:
+        plain, packed = sum(each.plain_bytes for each in sealed), sum(each.sealed_bytes for each in sealed)
+        Output().print([fact("in all", f"{len(sealed):,} sessions, {size(plain)} in {size(packed)}", columns=11)])
+    if not paths and not json:
+        print_error(f"rollout: no plain session in {store.home} is older than {older_than}")
+    return code
+
+
+def unseal(refs: References, home: Home = None, json: Json = False) -> int:
+    """Unpack sealed sessions: the plain files are there again.
+
+    Example: rollout unseal -1
+    """
+    store = open_store(home)
+
+    def unpack(path: Path) -> Path:
+        with progress() as advance:
+            return store.unseal(path, progress=advance)
+
+    return move_each(resolve_all(store, refs), "unsealed", unpack, json=json)
+
+
+def encrypt(
+    refs: SomeReferences = None,
+    home: Home = None,
+    json: Json = False,
+    everything: All = False,
+    dry_run: DryRun = False,
+    detach_forks: Annotated[
+        bool, typer.Option("--detach-forks", help="First make the forks and reverts that need one stand alone.")
+    ] = False,
+) -> int:
+    """Encrypt plain sessions with the current key of $ROLLOUT_KEYS_FILE.
+
+    One that is encrypted stays as it is. Every command reads them as long as it has the key; Codex does not.
+    What a fork or a revert goes on from is a file of its own, which stays plain unless it is named too, or --all.
+
+    Example: rollout encrypt --all --dry-run
+    """
+    _current_key()
+    store = open_store(home)
+
+    def change(path: Path) -> Path:
+        return _unless_in_use(lambda: store.rekey(path, detach_forks=detach_forks), is_asked=detach_forks)
+
+    paths = _chosen(store, refs, everything, "encrypt", _is_plain)
+    return _rewrite(store, paths, "encrypted", _is_plain, change, dry_run=dry_run, json=json)
+
+
+def rekey(
+    refs: SomeReferences = None, home: Home = None, json: Json = False, everything: All = False, dry_run: DryRun = False
+) -> int:
+    """Encrypt sessions anew with the current key of $ROLLOUT_KEYS_FILE.
+
+    The file has to hold the keys that they are encrypted with, too. A plain session is left to rollout encrypt.
+
+    Example: rollout rekey --all
+    """
+    from rollout.errors import UsageError
+
+    current = frozenset({_current_key()})
+    store = open_store(home)
+
+    def is_due(keys: frozenset[str]) -> bool:
+        return keys not in {frozenset(), current}
+
+    paths = _chosen(store, refs, everything, "rekey", is_due)
+    for path in paths if refs else ():
+        if not store.keys_of(path):
+            raise UsageError("is not encrypted", path=path, remedy="rollout encrypt does that")
+    return _rewrite(store, paths, "rekeyed", is_due, store.rekey, dry_run=dry_run, json=json)
+
+
+def decrypt(
+    refs: SomeReferences = None, home: Home = None, json: Json = False, everything: All = False, dry_run: DryRun = False
+) -> int:
+    """Make encrypted sessions plain again, with the keys of $ROLLOUT_KEYS_FILE.
+
+    One that is plain stays as it is.
+
+    Example: rollout decrypt -1
+    """
+    store = open_store(home)
+    paths = _chosen(store, refs, everything, "decrypt", bool)
+    return _rewrite(store, paths, "decrypted", bool, store.decrypt, dry_run=dry_run, json=json)
+
+
+def du(
+    refs: SomeReferences = None,
+    home: Home = None,
+    json: Json = False,
+    each: Annotated[bool, typer.Option("--each", help="Of every session, too.")] = False,
+) -> int:
+    """Show what takes the space on the disk, and what sealing would give back.
+
+    Example: rollout du --each
+    """
+    from rollout_cli.views.health import Usage
+
+    store = open_store(home)
+    paths = resolve_all(store, refs, to_change=False) if refs else None
+    with progress() as advance:
+        found = store.du(paths, progress=advance)
+    return show_view(Usage(found, each), json=json)
+
+
+def doctor(home: Home = None, json: Json = False) -> int:
+    """Look over all sessions: what is wrong, and the command that helps.
+
+    Names sessions that Codex does not resume, and why; damage, missing
+    bases, copies, lost names, and what crashes have left.
+
+    Changes nothing. Exits with 1 if there is a problem.
+
+    Example: rollout doctor --json | jq '.findings[] | select(.resumes | not)'
+    """
+    from rollout_cli.views.health import Diagnosis
+
+    store = open_store(home)
+    with progress() as advance:
+        found = store.doctor(progress=advance)
+    show_view(Diagnosis(found), json=json)
+    return FINE if found.ok else DAMAGE_FOUND
+
+
+Due = Callable[[frozenset[str]], bool]
+"""Whether something is to be done to a session that is encrypted with these keys."""
 
 
 def _confirm(path: Path, name: str | None) -> bool:
@@ -98,3 +273,88 @@ def _confirm(path: Path, name: str | None) -> bool:
     named = f" ({name})" if name else ""
     print_error(f"Delete {path}{named} for good? [y/N] ", end="")
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
+
+
+def _unless_in_use(change: Callable[[], Path], *, is_asked: bool = False) -> Path:
+    """Change a file; where forks need it, the error says what helps, unless that `is_asked` for already."""
+    from rollout.errors import InUse
+
+    try:
+        return change()
+    except InUse as error:
+        if is_asked:
+            raise
+        raise InUse(error.message, path=error.path, remedy=_DETACH) from error
+
+
+def _older(store: "rollout.Store", age: datetime.timedelta) -> Iterator[Path]:
+    """The plain files that were last written that long ago, reverts and archived ones too."""
+    before = datetime.datetime.now(datetime.UTC) - age
+    for row in _all_files(store):
+        if not row.sealed and row.updated is not None and datetime.datetime.fromisoformat(row.updated) < before:
+            yield row.path
+
+
+def _all_files(store: "rollout.Store") -> "Iterator[rollout.SessionRow]":
+    with progress("sessions") as advance:
+        roots = store.tree(progress=advance)
+    return (node.row for _, _, node in walk(roots))
+
+
+def _is_plain(keys: frozenset[str]) -> bool:
+    return not keys
+
+
+def _current_key() -> str:
+    """The id of the current key. UsageError if there is none, NoKey if it cannot be read."""
+    from rollout import Cipher
+    from rollout.errors import UsageError
+
+    path = os.environ.get(_KEYS_FILE)
+    if not path:
+        remedy = f"name a file of keys in ${_KEYS_FILE}; rollout.make_key of the library makes one"
+        raise UsageError("there is no key to encrypt with", remedy=remedy)
+    return Cipher.from_file(path).current
+
+
+def _chosen(store: "rollout.Store", refs: list[str] | None, everything: bool, command: str, is_due: Due) -> list[Path]:
+    """The files that are named, or all for which something is due; of those that cannot be read it is said later."""
+    from rollout.errors import RolloutError, UsageError
+
+    if everything == bool(refs):
+        raise UsageError("give ids, or --all", remedy=f"see rollout {command} --help")
+    if not everything:
+        return resolve_all(store, refs or [])
+    found = []
+    for row in _all_files(store):
+        try:
+            if not is_due(store.keys_of(row.path)):
+                continue
+        except RolloutError:
+            pass
+        found.append(row.path)
+    return found
+
+
+def _rewrite(
+    store: "rollout.Store",
+    paths: list[Path],
+    word: str,
+    is_due: Due,
+    change: Callable[[Path], Path],
+    *,
+    dry_run: bool,
+    json: bool,
+) -> int:
+    """Change the files for which that is due; the exit code."""
+
+    def act(path: Path) -> Done:
+        if not is_due(store.keys_of(path)):
+            return Done(path, fact("unchanged", str(path), columns=11))
+        now = path if dry_run else change(path)
+        return Done(now, fact("plan" if dry_run else word, str(now), columns=11))
+
+    if not paths and not json:
+        print_error(f"rollout: no session in {store.home} is to be {word}")
+        return FINE
+    return do_each(paths, act, json=json)

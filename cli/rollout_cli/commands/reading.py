@@ -1,4 +1,4 @@
-"""One rollout, read: reconstruct, history, turns, explain, verify, repair."""
+"""One session, read: reconstruct, history, turns, explain, verify, repair, show, diff, tail."""
 
 import os
 from collections.abc import Iterable
@@ -7,28 +7,29 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from rollout_cli import options, terminal
 from rollout_cli.failures import DAMAGE_FOUND, FINE, interruptible
-from rollout_cli.homes import reference
-from rollout_cli.options import Apply, At, Home, Json, SessionId, Source, Status, Tags, tags
-from rollout_cli.terminal import Output, progress
+from rollout_cli.homes import point, reference, reference_at
+from rollout_cli.options import At, Home, Json, SessionId, Source, Status, Tags
+from rollout_cli.terminal import Output, print_error, progress
+from rollout_cli.views import show as show_view
 
 if TYPE_CHECKING:
     import rollout
 
+Full = Annotated[bool, typer.Option("--full", help="Whole texts.")]
+Statuses = Annotated[list[Status] | None, typer.Option("--status", help="Only lines of this status.")]
+_POINT = "@POSITION is a turn id or the beginning of one, ordinal:N, line:N or offset:N."
+
 
 def reconstruct(source: Source, home: Home = None, json: Json = False, at: At = None) -> int:
-    """Show the state to go on from, or the one that there was at an earlier moment.
+    """Show the state to go on from, or the one that there was at an earlier position.
 
     Example: rollout reconstruct -1 --at line:40
     """
-    from rollout_cli import documents, render
+    from rollout_cli.views.state import State
 
-    out, state = Output(), _reconstruct(source, home, at)
-    if json:
-        out.print_json(documents.state(state))
-    else:
-        out.print(render.state(state, out.columns), cut=False)
-    return FINE
+    return show_view(State(_reconstruct(source, home, at)), json=json)
 
 
 def history(
@@ -36,29 +37,18 @@ def history(
     home: Home = None,
     json: Json = False,
     newest: Annotated[int | None, typer.Option("-n", min=0, metavar="N", help="Only the newest N items.")] = None,
-    full: Annotated[bool, typer.Option("--full", help="Whole texts.")] = False,
+    full: Full = False,
     prompt: Annotated[bool, typer.Option("--prompt", help="As it can be sent: each call with its output.")] = False,
     at: At = None,
 ) -> int:
-    """List what the model sees, or saw at an earlier moment.
+    """List what the model sees, or saw at an earlier position.
 
     Example: rollout history -1 --at line:40
     """
-    from rollout_cli import documents, render
+    from rollout_cli.views.state import History
 
-    out, state = Output(), _reconstruct(source, home, at)
-    if prompt:
-        items = state.for_prompt()
-        items = items if newest is None else items[len(items) - min(newest, len(items)) :]
-        if json:
-            out.print_json(documents.prompt(items))
-        else:
-            out.print(render.history(items, out.columns, full=full))
-    elif json:
-        out.print_json(documents.history(state.history, newest))
-    else:
-        out.print(render.history(state.history, out.columns, newest=newest, full=full))
-    return FINE
+    state = _reconstruct(source, home, at)
+    return show_view(History(state.for_prompt() if prompt else state.history, newest, full), json=json)
 
 
 def turns(
@@ -70,27 +60,21 @@ def turns(
     tag: Tags = None,
     at: At = None,
 ) -> int:
-    """List the turns that stand, or stood at an earlier moment.
+    """List the turns that stand, or stood at an earlier position.
 
     Example: rollout turns -1 --all --at line:40
     """
     import rollout
-    from rollout_cli import documents, render
-    from rollout_cli.points import point
+    from rollout_cli.views.state import Turns
 
-    out = Output()
     own = None if session_id is None else rollout.check_session_id(session_id)
-    wanted = rollout.Label(own, tags(tag) or {})
+    wanted = rollout.Label(own, options.tags(tag) or {})
     with progress() as advance:
         found = rollout.turns(reference(source, home), at=point(at), home=home, progress=advance)
     if not found:
         _reconstruct(source, home)  # refuses what is no rollout at all
     listed = [turn for turn in found if (turn.stands or everything) and turn.label.fits(wanted)]
-    if json:
-        out.print_json(documents.turns(listed))
-    else:
-        out.print(render.turns(listed, out.columns))
-    return FINE
+    return show_view(Turns(listed), json=json)
 
 
 def explain(
@@ -98,18 +82,16 @@ def explain(
     home: Home = None,
     json: Json = False,
     line: Annotated[int | None, typer.Option("--line", min=1, metavar="N", help="Only line N, in a sentence.")] = None,
-    status: Annotated[list[Status] | None, typer.Option("--status", help="Only lines of which this became.")] = None,
+    status: Statuses = None,
     at: At = None,
 ) -> int:
-    """Tell for each line why the model sees it, or does not; or did at an earlier moment.
+    """Show the status of each line: why the model sees it, or does not; or did at an earlier position.
 
     Example: rollout explain -1 --line 40
     """
     import rollout
-    from rollout_cli import documents, render
-    from rollout_cli.points import point
+    from rollout_cli.views.lines import Explanation, Sentences
 
-    out = Output()
     with progress() as advance:
         lines = rollout.explain(reference(source, home), at=point(at), home=home, progress=advance)
     has_records = any(each.status not in {Status.damaged, Status.blank} for each in lines)
@@ -117,13 +99,7 @@ def explain(
     chosen: Iterable[rollout.Explained] = lines if line is None else _find_line(lines, line)
     if status:
         chosen = (each for each in chosen if each.status in status)
-    if json:
-        out.print_json(documents.explanation(chosen))
-    elif line is None:
-        out.print(render.explanation(chosen, out.columns))
-    else:
-        out.print(map(render.sentence, chosen), cut=False)
-    return FINE
+    return show_view(Explanation(chosen) if line is None else Sentences(chosen), json=json)
 
 
 def verify(source: Source, home: Home = None, json: Json = False) -> int:
@@ -132,42 +108,139 @@ def verify(source: Source, home: Home = None, json: Json = False) -> int:
     Exits with 1 if there is damage. Example: rollout verify -1
     """
     import rollout
-    from rollout_cli import documents, render
+    from rollout_cli.views.lines import Verified
 
-    out = Output()
     with progress() as advance:
         report = rollout.verify(reference(source, home), home=home, progress=advance)
     check_is_rollout(report.path, report.records > 0 or not report.damage)
-    if json:
-        out.print_json(documents.report(report))
-    else:
-        out.print(render.report(report), cut=False)
+    show_view(Verified(report), json=json)
     return DAMAGE_FOUND if report.damaged_lines else FINE
 
 
-def repair(source: Source, home: Home = None, json: Json = False, apply: Apply = False) -> int:
-    """Show how a damaged file can be mended, or do it.
+def repair(
+    source: Source,
+    home: Home = None,
+    json: Json = False,
+    apply: Annotated[
+        bool, typer.Option("--apply", help="Do it; a file that is written anew is backed up first.")
+    ] = False,
+) -> int:
+    """Show how a damaged file can be repaired, or do it.
 
     Exits with 1 if there is something to do. Example: rollout repair -1 --apply
     """
     import rollout
-    from rollout_cli import documents, render
+    from rollout_cli.views.lines import Repair
 
-    out = Output()
     with progress() as advance:
         plan = rollout.plan_repair(reference(source, home), home=home, progress=advance)
         with interruptible("run it again to see what is left to do"):
             done = rollout.apply_repair(plan, progress=advance) if apply and plan.steps else None
-    if json:
-        out.print_json(documents.repair(plan, done))
-    else:
-        out.print(render.repair(plan, done), cut=False)
+    show_view(Repair(plan, done), json=json)
     return FINE if done or not plan.steps else DAMAGE_FOUND
+
+
+def show(
+    source: Source,
+    home: Home = None,
+    json: Json = False,
+    everything: Annotated[bool, typer.Option("--all", help="All turns, not only the newest.")] = False,
+    at: At = None,
+) -> int:
+    """Show one session on a page: turns, tools, tokens, what was taken back.
+
+    For the newest one, as it was behind line 40: rollout show -1 --at line:40
+    """
+    import rollout
+    from rollout_cli.views.summary import Summary
+
+    with progress() as advance:
+        found = rollout.summarize(reference(source, home), at=point(at), home=home, progress=advance)
+    check_is_rollout(found.state.path, found.state.records_decoded > 0 or not found.state.damage)
+    return show_view(Summary(found, everything), json=json)
+
+
+def diff(
+    before: Annotated[str, typer.Argument(metavar="A[@POSITION]", help=f"A session, or a moment of it. {_POINT}")],
+    after: Annotated[str, typer.Argument(metavar="B[@POSITION]", help="Another; @POSITION alone is one of A.")],
+    home: Home = None,
+    json: Json = False,
+    full: Full = False,
+    why: Annotated[bool, typer.Option("--why", help="The status of the items that went. Reads everything.")] = False,
+) -> int:
+    """Show what differs between two positions of a session, two sessions, or a fork and its base.
+
+    Items that came are marked +, those that went -; what only programs read of an item does not count.
+
+    Example: rollout diff -1@line:40 -1
+
+    Example: rollout diff 019d@01a1fff6-9aef @01a1fff6-9b19 --why
+    """
+    import rollout
+    from rollout_cli.views.diff import Diff
+
+    states = []
+    for ref, at in (reference_at(before, home=home), reference_at(after, before, home)):
+        with progress() as advance:
+            states.append(rollout.reconstruct(ref, at=at, home=home, progress=advance))
+        check_is_rollout(states[-1].path, states[-1].records_decoded > 0 or not states[-1].damage)
+    found = rollout.diff(*states)
+    return show_view(Diff(found, found.fates() if why else (), full), json=json)
+
+
+def tail(
+    source: Source,
+    home: Home = None,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON with stable keys, an object a line.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what is written from now on.")] = False,
+    last: Annotated[
+        int,
+        typer.Option(
+            "-n", min=0, metavar="N", help="The newest N lines to begin with; what chooses lines chooses among them."
+        ),
+    ] = 10,
+    everything: Annotated[bool, typer.Option("--all", help="Begin with the first line.")] = False,
+    kind: options.LineKinds = None,
+    status: Statuses = None,
+    turn: Annotated[str | None, typer.Option("--turn", metavar="ID", help="Only lines of this turn.")] = None,
+    interval: Annotated[
+        str,
+        typer.Option("--interval", metavar="AGE", help="How often to look: 1s, 5s; four times a second unless said."),
+    ] = "",
+) -> int:
+    """Print the newest lines of a session, and follow it as it is written.
+
+    Says too when the file is cut, replaced, sealed, moved or deleted, when
+    the session goes on in another file, and what a rollback or a compaction
+    took from the model of the lines above.
+
+    Example: rollout tail -f -1 --kind function_call --kind function_call_output
+    """
+    import rollout
+    from rollout_cli.views.lines import Followed
+
+    out, is_silent = Output(), True
+    for event in rollout.tail(
+        reference(source, home),
+        last=None if everything else last,
+        follow=follow,
+        kinds=kind or (),
+        statuses=[each.value for each in status or ()],
+        turn=turn,
+        home=home,
+        interval_s=options.age(interval).total_seconds() if interval else 0.25,
+    ):
+        is_silent = False
+        show_view(Followed(event), json=json, out=out)
+        if follow:
+            terminal.flush()
+    if is_silent and (kind or status or turn) and not (json or everything):
+        print_error(f"rollout: none of the newest {last} lines is one of these; --all looks at every line")
+    return FINE
 
 
 def _reconstruct(source: str, home: str | None, at: str | None = None) -> "rollout.State":
     import rollout
-    from rollout_cli.points import point
 
     with progress() as advance:
         state = rollout.reconstruct(reference(source, home), at=point(at), home=home, progress=advance)

@@ -9,7 +9,7 @@ import typer
 
 from rollout_cli import terminal
 from rollout_cli.failures import FINE
-from rollout_cli.homes import reference
+from rollout_cli.homes import point, reference
 from rollout_cli.options import At, Home, Json, Source
 from rollout_cli.terminal import Output, progress
 
@@ -41,7 +41,6 @@ def replay(
     """
     import rollout
     from rollout.errors import UsageError
-    from rollout_cli.points import point
 
     if speed is not None and not 0 < speed <= 1e6:
         raise UsageError("--speed takes a number above 0", remedy="give --speed 4 for four times as fast")

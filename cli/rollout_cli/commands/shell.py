@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rollout_cli.failures import FINE
-from rollout_cli.terminal import Output
+from rollout_cli.terminal import Output, Wrapped
 
 
 class Shell(enum.StrEnum):
@@ -35,5 +35,5 @@ def completion(
 
         raise UsageError("it is not clear which shell is meant", remedy="give bash, zsh or fish")
     out = Output()
-    out.print([(line,) for line in SCRIPTS[name].splitlines()], cut=False)
+    out.print(Wrapped((line,)) for line in SCRIPTS[name].splitlines())
     return FINE

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from rollout_cli.export.chronicle import Chronicle
 from rollout_cli.export.headings import Heading
 from rollout_cli.export.telling import Teller
-from rollout_cli.render import count
-from rollout_cli.times import local_time
+from rollout_cli.units import count, local_time
 
 
 def title_of(headings: Iterable[Heading]) -> str:

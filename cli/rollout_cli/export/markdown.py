@@ -13,7 +13,7 @@ from rollout_cli.export.chronicle import Chronicle, Section
 from rollout_cli.export.headings import Heading
 from rollout_cli.export.telling import Teller, Told, fate_of
 from rollout_cli.printable import printable
-from rollout_cli.times import local_time
+from rollout_cli.units import local_time
 
 _TICKS = re.compile(r"`+")
 _NOT_PLAIN = re.compile(r"([\\`*_{}\[\]<>()#!|&~])")

@@ -21,8 +21,7 @@ from rollout_cli.export.facts import title_of
 from rollout_cli.export.headings import Heading
 from rollout_cli.export.telling import Teller, Told, fate_of
 from rollout_cli.printable import is_harmless, printable
-from rollout_cli.render import count
-from rollout_cli.times import local_time
+from rollout_cli.units import count, local_time
 
 _HERE = Path(__file__).parent
 _ID = re.compile(r"(?!number-)[A-Za-z0-9_-]{1,64}")

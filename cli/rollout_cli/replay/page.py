@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 
+from rollout_cli.cells import preview
 from rollout_cli.printable import printable
-from rollout_cli.render import preview
 from rollout_cli.replay.player import Player, Sheet
 from rollout_cli.replay.printed import row
 from rollout_cli.replay.words import describe_step, style_of, tokens
 from rollout_cli.terminal import Line
-from rollout_cli.times import duration, seconds_between
+from rollout_cli.units import duration, seconds_between
 
 if TYPE_CHECKING:
     import rollout

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from rollout_cli.cells import NARROW_COLUMNS, cut, width
-from rollout_cli.documents import array, encode
-from rollout_cli.render import count, preview, short_id
+from rollout_cli.cells import NARROW_COLUMNS, cut, preview, short_id, width
 from rollout_cli.replay.words import FATES, describe_step, style_of, tokens_told
 from rollout_cli.terminal import Block, Line
-from rollout_cli.times import duration, local_time, seconds_between
+from rollout_cli.units import count, duration, local_time, seconds_between
+from rollout_cli.views import array, encode
 
 if TYPE_CHECKING:
     import rollout

@@ -1,4 +1,4 @@
-"""Moments for people: in the local zone, and those that are not long ago as an age."""
+"""Amounts and times as people write them: counts, sizes, durations; times in the local zone, recent ones as an age."""
 
 from __future__ import annotations
 
@@ -7,6 +7,27 @@ import time
 
 _RECENT_SECONDS = 7 * 86400
 _AGES = ((86400, "d"), (3600, "h"), (60, "min"))
+
+
+def count(number: int, noun: str) -> str:
+    """`1 line`, `1,234 lines`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def short_number(number: int) -> str:
+    """A count as people write it where there is little room: `1.2 M`; nothing for 0."""
+    for power, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= power:
+            return f"{number / power:.1f} {unit}"
+    return str(number) if number else ""
+
+
+def size(size_bytes: int) -> str:
+    """A number of bytes as people write it: `64.0 KiB`."""
+    if size_bytes < 1024:
+        return f"{size_bytes} bytes"
+    power = min((size_bytes.bit_length() - 1) // 10, 4)
+    return f"{size_bytes / 1024**power:.1f} {'KMGT'[power - 1]}iB"
 
 
 def local_time(text: str | None, *, seconds: bool = False) -> str:

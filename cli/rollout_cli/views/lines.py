@@ -1,0 +1,253 @@
+"""Lines of a log: the status of each, what damages it, and those that are followed as they are written."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import rollout
+from rollout_cli.cells import LABEL_CHARS, NARROW_COLUMNS, Column, Table, id_columns, preview, short_id
+from rollout_cli.items import STYLES, describe
+from rollout_cli.terminal import Row, Wrapped, fact
+from rollout_cli.units import clock_time, count, size
+from rollout_cli.views import array, encode, members, pick
+
+_EXPLAINED = "turn_id status by by_offset by_inherited reason inherited path"
+_NOTE = "line offset kind reason"
+_STYLES = {"visible": "green", "damaged": "red"}
+_WIDE_COLUMNS = 76
+_SAID = ("message", "text", "reason", "last_agent_message", "model", "cwd")
+"""What tells most of a record that is no item, the first that is there."""
+_REMEDIES = {
+    "torn": "nothing to do: the write was never finished; the next writer cuts it off",
+    "base": "put the file of that thread back into the home, or name the home with --home",
+    "sealed": "restore the file from a copy; what was readable has been read",
+    "oversize": "raise Limits.line_bytes if the line is meant to be that long",
+}
+_REMEDY = "nothing to do for reading: the line is left out, the rest is read; restore it from a copy if it matters"
+_REPAIRS = {
+    "newline": "gets its line end",
+    "cut": "is kept in a file beside, then cut off",
+    "separate": "gets a line of its own",
+    "move": "moves to a file beside",
+    "drop": "dropped",
+    "unmark": "loses the mark of its batch and stands alone",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Explanation:
+    """`rollout explain`: one object a log line, streamed: where, what, in which turn, and its status."""
+
+    lines: Iterable[rollout.Explained]
+
+    def json(self) -> Iterator[bytes]:
+        return array(
+            {**pick(line, "line offset"), "kind": kind_of(line), **pick(line, _EXPLAINED)} for line in self.lines
+        )
+
+    def rows(self, columns: int | None) -> Iterator[Row]:
+        is_narrow = columns is not None and columns < NARROW_COLUMNS
+        parts = (
+            Column("line", 4 if is_narrow else 6, is_number=True),
+            Column("byte", 11, is_number=True, least_columns=100),
+            Column("kind", 12 if is_narrow else 23),
+            Column("turn", id_columns(columns), least_columns=NARROW_COLUMNS),
+        )
+        table = Table(parts, "status", columns)
+        yield table.heading()
+        dim = {"rolled_back", "replaced", "removed"}
+        for line in self.lines:
+            kind, turn = preview(kind_of(line), LABEL_CHARS), short_id(line.turn_id or "-", columns)
+            cells = (str(line.line), str(line.offset), kind, turn, status_words(line, columns))
+            yield table.row(cells, status=_STYLES.get(line.status, "dim" if line.status in dim else ""))
+
+
+class Sentences(Explanation):
+    """`rollout explain --line N`: the same, each to read in a sentence."""
+
+    def rows(self, columns: int | None) -> Iterator[Row]:
+        for line in self.lines:
+            turn = f" of turn {line.turn_id}" if line.turn_id else ""
+            place = f"Line {line.line}" + (f" of {line.path}" if line.inherited else "")
+            yield Wrapped((f"{place} (byte {line.offset}), {kind_of(line)}{turn}: {status_words(line)}.",))
+
+
+@dataclasses.dataclass(frozen=True)
+class Followed:
+    """`rollout tail`: {happened, path, line, offset, type, kind, status, turn_id, reason, what, record}.
+
+    `record` is the whole line as it was written (null if it is damaged, and for a notice).
+    To read: number, time, status, what it says; or the notice.
+    """
+
+    event: rollout.FollowEvent
+
+    def json(self) -> Iterator[bytes]:
+        event, record = self.event, self.event.record
+        place = "line offset type kind"
+        known = {**dict.fromkeys([*place.split(), "reason"]), **(pick(record, f"{place} reason") if record else {})}
+        reason = known.pop("reason")
+        data = record.data.strip(b" \t\r\n").replace(b"\r", b" ") if record else b""
+        head = {**pick(event, "happened path"), **known, **pick(event, "status turn_id"), "reason": reason}
+        return members({**head, "what": event.what, "record": iter([data or b"null"])})
+
+    def rows(self, columns: int | None) -> Iterator[Row]:
+        record, status = self.event.record, self.event.status or ""
+        if record is None:
+            yield (f"{self.event.happened:>6}  ", "bold yellow"), (self.event.what or "", "yellow")
+            return
+        label, text = _said(record, columns)
+        is_narrow = columns is not None and columns < NARROW_COLUMNS
+        parts = (
+            Column("line", 4 if is_narrow else 6, is_number=True),
+            Column("time", 8, least_columns=_WIDE_COLUMNS),
+            Column("status", 11),
+            Column("kind", 20 if columns is None or columns >= _WIDE_COLUMNS else 10),
+        )
+        value: Any = record.value
+        time = value.get("timestamp") if isinstance(value, Mapping) else None
+        clock = clock_time(time if isinstance(time, str) else None)
+        cells = (str(record.line), clock, status.replace("_", " "), preview(label, 20), preview(text, columns))
+        dim = "dim" if status in {"event", "metadata", "blank"} else "yellow"
+        yield Table(parts, "text", columns).row(cells, status=_STYLES.get(status, dim), kind=STYLES.get(label, ""))
+
+
+@dataclasses.dataclass(frozen=True)
+class Verified:
+    """`rollout verify`: {ok, damaged_lines, damage, notes, lines, records, path}. Damage, then notes, then the sum."""
+
+    report: rollout.Report
+
+    def json(self) -> Iterator[bytes]:
+        report = self.report
+        damage = [{**pick(met, _NOTE), "remedy": remedy(met), "path": met.path} for met in report.damage]
+        notes = [pick(note, f"{_NOTE} remedy path") for note in report.notes]
+        counts = pick(report, "lines records path")
+        yield encode({**pick(report, "ok damaged_lines"), "damage": damage, "notes": notes, **counts})
+
+    def rows(self, columns: int | None) -> Iterator[Row]:
+        report = self.report
+        for met in report.damage:
+            words = f"{where(met, report.path)}: {met.reason}; {remedy(met)}"
+            yield fact("damaged", words, columns=9, style="bold red")
+        for note in report.notes:
+            advice = f"; {note.remedy}" if note.remedy else ""
+            yield fact("note", f"{where(note, report.path)}: {note.reason}{advice}", columns=9, style="yellow")
+        numbers = ((report.lines, "line"), (report.records, "record"), (len(report.notes), "note"))
+        counts = ", ".join(count(number, noun) for number, noun in numbers)
+        path = report.path or "(bytes in memory)"
+        if report.ok:
+            yield fact("ok", f"{path}: no damage; {counts}", columns=9, style="bold green")
+        else:
+            damaged = count(report.damaged_lines, "damaged line")
+            yield fact("damaged", f"{path}: {damaged}; {counts}", columns=9, style="bold red")
+
+
+@dataclasses.dataclass(frozen=True)
+class Repair:
+    """`rollout repair`: {path, applied, steps, in_use, torn, damaged, backup}; the last three name new files."""
+
+    plan: rollout.RepairPlan
+    done: rollout.RepairResult | None
+
+    def json(self) -> Iterator[bytes]:
+        steps = [
+            pick(step, "action line last_line offset bytes=size_bytes count inside reason") for step in self.plan.steps
+        ]
+        files = {key: getattr(self.done, key, None) for key in ("torn", "damaged", "backup")}
+        head = {"path": self.plan.path, "applied": self.done is not None, "steps": steps}
+        yield encode({**head, "in_use": self.plan.in_use, **files})
+
+    def rows(self, columns: int | None) -> Iterator[Row]:
+        plan, done = self.plan, self.done
+        for step in plan.steps:
+            place = f"line {step.line}" if step.last_line == step.line else f"lines {step.line} to {step.last_line}"
+            times = f", {step.count:,} times" if step.count > 1 else ""
+            what = f"{step.reason} ({size(step.size_bytes)}{times}): {_REPAIRS[step.action]}"
+            yield fact(step.action, f"{place} (byte {step.offset}): {what}", columns=9, style="bold yellow")
+        if not plan.steps:
+            yield fact("ok", f"{plan.path}: nothing to repair", columns=9, style="bold green")
+        elif done is None:
+            for name in plan.in_use:
+                reason = "continues this file: the steps before its end are refused until that one stands alone"
+                yield fact("in use", f"{name} {reason}", columns=9, style="bold red")
+            yield fact("plan", f"{plan.path}: nothing was changed; --apply does it", columns=9, style="bold yellow")
+        else:
+            yield fact("done", f"{plan.path}: repaired", columns=9, style="bold green")
+            for label, path in (("torn", done.torn), ("damaged", done.damaged), ("backup", done.backup)):
+                if path is not None:
+                    yield fact(label, str(path), columns=9)
+
+
+def kind_of(line: rollout.Explained) -> str:
+    """An event's or item's own type, else that of the line; damaged, blank."""
+    if line.kind is not None:
+        return line.kind
+    return line.status if line.type is None else line.type
+
+
+def status_words(line: rollout.Explained, columns: int | None = None) -> str:
+    """The status of a line, and by which: `rolled back by line 24`; sessions by the end of their ids if narrow."""
+    by = "" if line.by is None and line.by_offset is None else place_of(line.by, line.by_offset)
+    if line.by_inherited and line.by_inherited != line.inherited:
+        by += f" of {short_id(line.by_inherited, columns)}"
+    words = {
+        "rolled_back": f"rolled back by {by}" if by else "rolled back",
+        "replaced": f"replaced by {by}" if by else "replaced by a compaction",
+        "removed": f"removed by {by}" if by else "removed",
+    }.get(line.status, str(line.status))
+    if line.reason:
+        words += f": {line.reason}"
+    return words + (f", inherited from {short_id(line.inherited, columns)}" if line.inherited else "")
+
+
+def remedy(damage: rollout.Damage) -> str:
+    """What to do about damage of this kind."""
+    return _REMEDIES.get(damage.kind, _REMEDY)
+
+
+def place_of(line: int | None, offset: int | None) -> str:
+    """A line by its number, or else by its first byte."""
+    return f"line {line}" if line is not None else f"byte {offset}"
+
+
+def where(found: rollout.Damage | rollout.Note, path: object) -> str:
+    """The line or byte, and the file where it is not the one that was asked about."""
+    place = place_of(found.line, found.offset)
+    return place if found.path is None or str(found.path) == str(path) else f"{place} of {found.path}"
+
+
+def _said(record: rollout.Record, columns: int | None) -> tuple[str, str]:
+    """What a record is, and what it says."""
+    payload: Any = record.payload
+    if record.is_damaged:
+        return "", record.reason or ""
+    if not isinstance(payload, Mapping):
+        return record.kind or record.type, ""
+    if record.type == "response_item":
+        described = describe(payload)
+        return described.label, described.text
+    if record.kind == "token_count":
+        return record.kind, _tokens(payload)
+    words = next((payload[key] for key in _SAID if payload.get(key) and isinstance(payload[key], str)), None)
+    return record.kind or record.type, _counted(payload, columns) if words is None else words
+
+
+def _counted(payload: Mapping[str, Any], columns: int | None) -> str:
+    """What it takes back, or the turn that it is of."""
+    for key, noun in (("num_turns", "turn"), ("num_items", "item")):
+        if isinstance(payload.get(key), int):
+            return count(payload[key], noun)
+    items, turn = payload.get("replacement_history"), payload.get("turn_id")
+    if isinstance(items, list):
+        return f"to {count(len(items), 'item')}"
+    return short_id(turn, columns) if isinstance(turn, str) else ""
+
+
+def _tokens(payload: Mapping[str, Any]) -> str:
+    info = payload.get("info")
+    totals = info.get("total_token_usage") if isinstance(info, Mapping) else None
+    total = totals.get("total_tokens") if isinstance(totals, Mapping) else None
+    return f"{total:,} tokens" if isinstance(total, int) else ""
