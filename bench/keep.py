@@ -23,7 +23,7 @@ from bench.measure import run_program
 from bench.read import Check
 from bench.write import Row
 from rollout import Store
-from rollout.home.index.index import NAME
+from rollout.home.index.database import NAME
 
 READ: Final = "reading all files"
 QUICK_ROLLOUTS: Final = 300

@@ -28,7 +28,7 @@ from bench.measure import run_program
 from bench.read import Check
 from bench.rollouts import MB
 from bench.write import Row
-from rollout.home.index.index import NAME
+from rollout.home.index.database import NAME
 
 SIZE_MB: Final = 100
 QUICK_MB: Final = 10

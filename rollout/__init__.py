@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from rollout.home.agent_view import Transcript, list_sessions, read_session
     from rollout.home.doctor import Diagnosis
     from rollout.home.findings import Finding
-    from rollout.home.index.status import IndexStatus
+    from rollout.home.index.index import IndexStatus
     from rollout.home.listing import SessionPage
     from rollout.home.maintenance.disk_usage import DiskUsage, FileUsage
     from rollout.home.maintenance.repair import RepairPlan, RepairResult, apply_repair, plan_repair
@@ -175,7 +175,7 @@ if not TYPE_CHECKING:  # for which every name would be there
             case "Stats" | "StatsRow":
                 from rollout.home import stats as module
             case "IndexStatus":
-                from rollout.home.index import status as module
+                from rollout.home.index import index as module
             case "SessionTree":
                 from rollout.home import tree as module
             case "is_program_message":

@@ -7,7 +7,7 @@ import uuid
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.home.short_ids import shorten
+from rollout.home.threads import shorten
 
 A = "019d0001-0000-7000-8000-00000000000a"
 

@@ -50,7 +50,7 @@ STILL = {
     "rollout.fold.token_records",
     # rollout.home
     "rollout.home.doctor_file",
-    "rollout.home.index.entry_summary",
+    "rollout.home.index.entry",
     "rollout.home.index.scan",
     "rollout.home.lifecycle",
     "rollout.home.maintenance.copied_prefix",

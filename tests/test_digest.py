@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import rollout
 from rollout.dialects.codex.contextual import is_contextual
 from rollout.files.recovery import mark_batch
-from rollout.home.index.entry_summary import Digest
-from rollout.home.index.scan import Look, look
+from rollout.home.index.entry import Entry
+from rollout.home.index.scan import Scan, scan
 from rollout.home.index.statuses import tell_fates
 from rollout.items.kinds import texts_of
 from tests import builders as b
@@ -48,10 +48,10 @@ logs = st.one_of(
 cuts = st.lists(st.floats(0, 1), max_size=5).map(sorted)
 
 
-def look_at(data: bytes, path: Path, before: Look | None = None) -> Look:
+def look_at(data: bytes, path: Path, before: Scan | None = None) -> Scan:
     """Writes the file and looks at it."""
     path.write_bytes(data)
-    return look(path, path.parent, before=None if before is None else (before.known, before.memory))
+    return scan(path, path.parent, before=None if before is None else (before.entry, before.checkpoint))
 
 
 def count_messages(history: Sequence[dict[str, Any]]) -> int:
@@ -64,7 +64,7 @@ def count_messages(history: Sequence[dict[str, Any]]) -> int:
     return count
 
 
-def check(digest: Digest, source: Path | bytes, home: Path | None = None) -> None:
+def check(digest: Entry, source: Path | bytes, home: Path | None = None) -> None:
     """A digest against what the readers say of the same file."""
     state = rollout.reconstruct(source, home=home)
     total = (state.token_usage or {}).get("total_tokens")
@@ -81,11 +81,12 @@ def test_the_digest_of_a_recorded_case_says_what_its_readers_say(name: str) -> N
     case = CASES / name
     path = case / json.loads((case / "expected.json").read_text())["rollout"]
     home = case if (case / "sessions").is_dir() else None
-    found = look(path, home)
-    check(found.known.digest, path, home)
+    found = scan(path, home)
+    check(found.entry, path, home)
     lines = [line for line in rollout.explain(path, home=home) if line.inherited is None]
-    explained = {line.offset: (line.status, line.turn_id) for line in lines if line.offset < found.memory.end}
-    assert tell_fates(found.memory) == explained
+    memory = found.checkpoint.memory
+    explained = {line.offset: (line.status, line.turn_id) for line in lines if line.offset < memory.end}
+    assert tell_fates(memory) == explained
 
 
 @given(logs)
@@ -93,22 +94,22 @@ def test_a_digest_of_any_log_says_what_its_readers_say(data: bytes) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / NAME
         found = look_at(data, path)
-        check(found.known.digest, path)
-        whole = data[: found.memory.end]
+        check(found.entry, path)
+        whole = data[: found.checkpoint.memory.end]
         explained = {line.offset: (line.status, line.turn_id) for line in rollout.explain(path)}
         if len(whole) == len(data):
-            assert tell_fates(found.memory) == explained
+            assert tell_fates(found.checkpoint.memory) == explained
 
 
-def grown_in_steps(data: bytes, cuts: list[float], path: Path) -> Look:
+def grown_in_steps(data: bytes, cuts: list[float], path: Path) -> Scan:
     """A look at a file that had grown to each of the cuts before: the same as one at the whole of it."""
     grown = None
     for cut in [*cuts, 1.0]:
         grown = look_at(data[: round(cut * len(data))], path, grown)
     at_once = look_at(data, path)
     assert grown is not None
-    assert grown.known == at_once.known
-    assert grown.memory.encode() == at_once.memory.encode()
+    assert grown.entry == at_once.entry
+    assert grown.checkpoint == at_once.checkpoint
     return grown
 
 
@@ -129,13 +130,13 @@ def test_a_fork_that_has_grown_equals_one_read_at_once_and_says_what_its_readers
         history_base = {"thread_id": b.THREAD, "end_byte_offset": len(b.log(*base[:taken]))}
         data = b.log(b.session_meta(FORK, history_base=history_base), *own)
         grown = grown_in_steps(data, cuts, path)
-        check(grown.known.digest, path)
+        check(grown.entry, path)
         lines = [line for line in rollout.explain(path) if line.inherited is None]
-        assert tell_fates(grown.memory) == {line.offset: (line.status, line.turn_id) for line in lines}
+        assert tell_fates(grown.checkpoint.memory) == {line.offset: (line.status, line.turn_id) for line in lines}
 
 
-def digest_of(path: Path, *lines: bytes) -> Digest:
-    return look_at(b.log(*lines), path / NAME).known.digest
+def digest_of(path: Path, *lines: bytes) -> Entry:
+    return look_at(b.log(*lines), path / NAME).entry
 
 
 def test_a_digest_has_the_fields_of_the_session_meta(tmp_path: Path) -> None:
@@ -192,14 +193,14 @@ def test_labels_are_collected_as_a_file_grows_and_those_of_a_torn_end_are_not_ke
     first = look_at(data, path)
     second = look_at(data + labelled("s1"), path, first)
     third = look_at(data + b.log(labelled("s3", k="w")), path, second)
-    assert first.known.digest.session_ids == ("s2",)
-    assert second.known.digest.session_ids == ("s1", "s2")
-    assert third.known.digest.session_ids == ("s2", "s3")
-    assert third.known.digest.tags == (("k", "v"), ("k", "w"))
+    assert first.entry.session_ids == ("s2",)
+    assert second.entry.session_ids == ("s1", "s2")
+    assert third.entry.session_ids == ("s2", "s3")
+    assert third.entry.tags == (("k", "v"), ("k", "w"))
 
 
 def test_what_is_remembered_is_far_smaller_than_the_log(tmp_path: Path) -> None:
     lines = [line for n in range(500) for line in (b.user(f"q{n}"), b.assistant("a" * 900), b.token_count(n))]
-    found = look_at(b.log(*lines), tmp_path / NAME)
-    assert len(found.memory.encode()) < 0.06 * sum(map(len, lines))
-    assert found.memory.decode(found.memory.encode()) == found.memory
+    memory = look_at(b.log(*lines), tmp_path / NAME).checkpoint.memory
+    assert len(memory.encode()) < 0.06 * sum(map(len, lines))
+    assert memory.decode(memory.encode()) == memory

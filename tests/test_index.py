@@ -12,7 +12,7 @@ from rollout.errors import SourceError
 from rollout.files import layout as homes
 from rollout.files.disk import RealFileSystem
 from rollout.files.port import AnyPath, ReadFile
-from rollout.home.index.index import NAME
+from rollout.home.index.database import NAME
 from tests import builders as b
 from tests.index_home import LATER_S, Home, append, turn
 
@@ -37,7 +37,7 @@ def test_who_stops_early_has_read_no_more_than_he_took(home: Home) -> None:
     for n in range(5):
         home.add(n, b.user(f"q{n}"))
     with home.open() as index:
-        rows = index.digests(homes.scan(home.path))
+        rows = index.entries(homes.scan(home.path))
         next(rows), next(rows)
     assert len(home.fs.opened) == 2
 
@@ -102,21 +102,23 @@ def test_a_change_of_the_same_size_in_the_same_tick_is_not_missed(home: Home) ->
     assert home.opened_by_list() == []
 
 
-def test_looking_once_more_at_a_file_that_did_not_change_keeps_its_generation(home: Home) -> None:
+def test_scanning_a_file_once_more_that_did_not_change_keeps_its_id_and_other_contents_have_another(home: Home) -> None:
     path = home.add(1, b.user("q"))
-    (entry,) = homes.scan(home.path)
+    (file,) = homes.scan(home.path)
     home.ahead_s = 0.0
-    with home.open() as index:
-        first = index.file_id(entry)
+
+    def id_now() -> int:
+        with home.open() as index:
+            entry = index.stored(file)
+            assert entry is not None
+            return entry.id
+
+    first = id_now()
     home.digests()
     append(path, turn(1))
-    with home.open() as index:
-        assert index.file_id(entry) == first
+    assert id_now() == first
     path.write_bytes(b.log(b.session_meta(), b.user("another")))
-    with home.open() as index:
-        again = index.file_id(entry)
-    assert again[0] == first[0]
-    assert again[1] != first[1]
+    assert id_now() != first
 
 
 def test_an_archived_file_keeps_its_digest(home: Home) -> None:
@@ -194,7 +196,7 @@ def test_a_file_that_cannot_be_read_is_listed_and_tried_again(home: Home, monkey
     with monkeypatch.context() as patched:
         patched.setattr(RealFileSystem, "open_read", _refuse)
         with home.open() as index:
-            ((_, digest, _),) = index.digests(homes.scan(home.path))
+            ((_, digest),) = index.entries(homes.scan(home.path))
     assert digest.trouble == "cannot be read: may not be read"
     assert home.digests()[path.name].trouble is None
 
@@ -208,7 +210,7 @@ def test_a_file_that_goes_away_while_it_is_listed_is_left_out(home: Home) -> Non
     entries = list(homes.scan(home.path))
     path.unlink()
     with home.open() as index:
-        assert list(index.digests(entries)) == []
+        assert list(index.entries(entries)) == []
 
 
 def test_the_status_tells_what_is_to_be_read(home: Home) -> None:

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from rollout.files import layout as homes
-from rollout.home.index.index import NAME, Index, with_index
+from rollout.home.index.database import NAME
+from rollout.home.index.index import Index, with_index
 from tests import builders as b
 from tests.index_home import Home, append, turn
 
@@ -46,7 +47,7 @@ def number_otherwise(path: Path, rng: random.Random) -> None:
 
 def lose_a_table(path: Path, rng: random.Random) -> None:
     with contextlib.closing(sqlite3.connect(path)) as db, db:
-        db.execute("DROP TABLE memories")
+        db.execute("DROP TABLE checkpoints")
 
 
 SPOILERS = [spoil_at_random] * 20 + [make_garbage, cut_short, cut_short, number_otherwise, lose_a_table]
@@ -116,7 +117,7 @@ def test_errors_of_the_connection_of_others_are_recovered_from(home: Home) -> No
         tries += 1
         if tries == 1:
             index.connection.execute("SELECT * FROM no_such_table")
-        return len(list(index.digests(homes.scan(home.path))))
+        return len(list(index.entries(homes.scan(home.path))))
 
     assert with_index(home.path, home.fs, work) == 1
     assert tries == 2

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 from rollout.files import layout as homes
-from rollout.home.index.index import NAME, Index
-from rollout.home.index.scan import look
+from rollout.home.index.database import NAME
+from rollout.home.index.index import Index
+from rollout.home.index.scan import scan
 from tests import builders as b
+from tests.index_home import said
 
 ROOT = Path(__file__).parent.parent
 FILES = 60
@@ -37,7 +39,7 @@ from pathlib import Path
 from rollout.home.index.index import Index
 from rollout.files import layout as homes
 index = Index.open(Path(sys.argv[1]))
-for n, _ in enumerate(index.digests(homes.scan(index.home))):
+for n, _ in enumerate(index.entries(homes.scan(index.home))):
     if n == 30:
         index.connection.execute("BEGIN IMMEDIATE")
         index.connection.execute("DELETE FROM files")
@@ -70,9 +72,9 @@ def check(home: Path) -> None:
     with contextlib.closing(sqlite3.connect(home / NAME)) as db, db:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     with Index.open(home) as index:
-        found = {entry.path: digest for entry, digest, _ in index.digests(homes.scan(home))}
+        found = {file.path: said(entry) for file, entry in index.entries(homes.scan(home))}
     assert len(found) == FILES
-    assert all(digest == look(path, home).known.digest for path, digest in found.items())
+    assert all(entry == said(scan(path, home).entry) for path, entry in found.items())
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import zstandard
 
 import rollout
 from rollout.errors import TooLarge
-from rollout.home.index.entry_summary import TOO_LARGE
-from rollout.home.index.scan import look
+from rollout.home.index.entry import TOO_LARGE
+from rollout.home.index.scan import scan
 from rollout.home.store import Store
 from rollout.limits import KIB, LISTED, MIB
 from tests import builders as b
@@ -76,13 +76,13 @@ def test_what_a_file_without_records_costs_a_list_does_not_follow_its_size(bomb:
 def test_records_that_say_nothing_are_limited_by_the_size_of_their_file(tmp_path: Path) -> None:
     limits = dataclasses.replace(LISTED, spare_lines=5_000, spare_text_bytes=300 * KIB)
     few = put(tmp_path / "few", sealed(HEAD + RECORD * 4_000), is_sealed=True)
-    assert look(few, None, limits=limits).known.digest.trouble is None
+    assert scan(few, None, limits=limits).entry.trouble is None
     many = put(tmp_path / "many", sealed(*[HEAD + RECORD * 4_000] * 3), is_sealed=True)
-    assert look(many, None, limits=limits).known.digest.trouble == TOO_LARGE
+    assert scan(many, None, limits=limits).entry.trouble == TOO_LARGE
     plain = put(tmp_path / "plain", HEAD + RECORD * 12_000, is_sealed=False)
-    assert look(plain, None, limits=limits).known.digest.trouble == TOO_LARGE
+    assert scan(plain, None, limits=limits).entry.trouble == TOO_LARGE
     text = put(tmp_path / "text", sealed(HEAD + b.log(b.output(text="x" * MIB))), is_sealed=True)
-    assert look(text, None, limits=limits).known.digest.trouble == TOO_LARGE
+    assert scan(text, None, limits=limits).entry.trouble == TOO_LARGE
     with pytest.raises(TooLarge, match="too many lines for its size"):
         rollout.reconstruct(plain, limits=limits)
 
@@ -159,5 +159,5 @@ def test_a_small_fork_of_a_large_file_is_not_judged_by_its_own_size(tmp_path: Pa
     homes.put_data(homes.path_of(tmp_path, 1), data)
     base = {"thread_id": homes.thread_id(1), "end_byte_offset": len(data)}
     fork = homes.put(tmp_path, 2, b.user("own"), history_base=base)
-    found = look(fork, tmp_path, limits=limits).known.digest
+    found = scan(fork, tmp_path, limits=limits).entry
     assert (found.trouble, found.turns) == (None, 401)

@@ -10,8 +10,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollout.home.index.scan import look
-from rollout.home.index.seams import Prefixes
+from rollout.home.index.checkpoint import Prefix
+from rollout.home.index.scan import Seam, scan
 from rollout.home.store import Store
 from tests import builders as b
 from tests import homes, shapes, strategies
@@ -55,12 +55,12 @@ def test_a_family_of_forks_looked_at_in_any_order_says_what_its_readers_say(
     with tempfile.TemporaryDirectory() as folder:
         paths = list(family(Path(folder), first, forks))
         random.shuffle(paths)
-        prefixes = Prefixes()
+        prefixes: dict[Seam, Prefix] = {}
         for path in paths:
-            found = look(path, Path(folder), prefixes=prefixes)
-            check(found.known.digest, path, Path(folder))
-            alone = look(path, Path(folder))
-            assert (found.known, found.memory) == (alone.known, alone.memory)
+            found = scan(path, Path(folder), prefixes=prefixes)
+            check(found.entry, path, Path(folder))
+            alone = scan(path, Path(folder))
+            assert (found.entry, found.checkpoint) == (alone.entry, alone.checkpoint)
 
 
 def test_labels_and_spent_tokens_of_a_chain_are_those_up_to_where_each_fork_begins(tmp_path: Path) -> None:

@@ -333,13 +333,13 @@ def test_a_file_that_another_process_takes_between_two_questions_is_found(
     first, second = homes.scan(home)
     take = Texts._take
 
-    def let_another_go_first(texts: Texts, entry: RolloutFile, file: tuple[int, int]) -> None:
+    def let_another_go_first(texts: Texts, entry: RolloutFile, file: int) -> None:
         monkeypatch.setattr(Texts, "_take", take)
         assert len(Store(home).search("needle")) == 2
         take(texts, entry, file)
 
     with Index.open(home, REAL) as index:
-        texts = Texts(index, REAL)
+        texts = Texts(index)
         assert len(list(texts.find(first, parse("needle")))) == 1  # who may hold it is asked here
         monkeypatch.setattr(Texts, "_take", let_another_go_first)
         assert len(list(texts.find(second, parse("needle")))) == 1

@@ -13,8 +13,8 @@ import rollout
 from rollout.fold.token_counts import Tokens
 from rollout.fold.token_ledger import day_of, seconds_between
 from rollout.fold.token_records import read_gauge
-from rollout.home.index.entry_summary import Digest
-from rollout.home.index.scan import Look, look
+from rollout.home.index.entry import Entry
+from rollout.home.index.scan import Scan, scan
 from rollout.items.calls import has_failed, name_of
 from tests import builders as b
 from tests import metered as m
@@ -24,17 +24,17 @@ NAME = f"rollout-2026-03-20T10-00-00-{b.THREAD}.jsonl"
 DAY, NEXT_DAY = "2026-03-20", "2026-03-22"
 
 
-def look_at(folder: Path, data: bytes, before: Look | None = None, name: str = NAME) -> Look:
+def look_at(folder: Path, data: bytes, before: Scan | None = None, name: str = NAME) -> Scan:
     path = folder / name
     path.write_bytes(data)
-    return look(path, folder, before=None if before is None else (before.known, before.memory))
+    return scan(path, folder, before=None if before is None else (before.entry, before.checkpoint))
 
 
-def digest_of(folder: Path, *lines: bytes) -> Digest:
-    return look_at(folder, b.log(b.session_meta(), *lines)).known.digest
+def digest_of(folder: Path, *lines: bytes) -> Entry:
+    return look_at(folder, b.log(b.session_meta(), *lines)).entry
 
 
-def totals(digest: Digest) -> list[tuple[str | None, str | None, int, int]]:
+def totals(digest: Entry) -> list[tuple[str | None, str | None, int, int]]:
     return [(row.day, row.model, row.requests, row.tokens.total) for row in digest.spent]
 
 
@@ -105,11 +105,11 @@ def test_a_fork_by_reference_goes_on_from_the_totals_of_its_base(tmp_path: Path)
     source.write_bytes(base)
     history_base = {"thread_id": m.SOURCE, "end_byte_offset": len(base)}
     fork = b.session_meta(history_base=history_base)
-    found = look_at(tmp_path, b.log(fork)).known.digest
+    found = look_at(tmp_path, b.log(fork)).entry
     assert (totals(found), found.context_tokens) == ([], 400)
-    assert totals(look_at(tmp_path, b.log(fork, metered(520))).known.digest) == [(DAY, "m1", 1, 20)]
+    assert totals(look_at(tmp_path, b.log(fork, metered(520))).entry) == [(DAY, "m1", 1, 20)]
     source.unlink()
-    assert totals(look_at(tmp_path, b.log(fork, metered(520, 20))).known.digest) == [(DAY, None, 1, 20)]
+    assert totals(look_at(tmp_path, b.log(fork, metered(520, 20))).entry) == [(DAY, None, 1, 20)]
 
 
 @given(m.logs, st.lists(st.floats(0, 1), max_size=4).map(sorted))
@@ -121,11 +121,11 @@ def test_what_a_grown_file_has_spent_equals_what_is_found_at_once(data: bytes, c
             grown = look_at(folder, data[: round(cut * len(data))], grown)
         at_once = look_at(folder, data)
         assert grown is not None
-        assert grown.known == at_once.known
-        assert grown.memory.encode() == at_once.memory.encode()
+        assert grown.entry == at_once.entry
+        assert grown.checkpoint == at_once.checkpoint
         summary = rollout.summarize(folder / NAME)
-        assert summary.by_day == at_once.known.digest.spent
-        assert summary.context_tokens == at_once.known.digest.context_tokens
+        assert summary.by_day == at_once.entry.spent
+        assert summary.context_tokens == at_once.entry.context_tokens
 
 
 @given(m.lines)

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from rollout import Stats, StatsRow, Store, UsageError
-from rollout.home.stats import count_stats
 from tests import builders as b
 from tests.index_home import Home, append
 from tests.metered import LATER, NEW_TURN, OLD_TURN, metered
@@ -100,12 +99,12 @@ def test_a_file_that_has_grown_is_read_from_where_it_was_and_the_rest_not_at_all
     append(path, b.log(metered(160, 60)))
     home.fs.opened.clear()
     home.fs.bytes_read = 0
-    assert count_stats(home.path, home.fs, {}).spent.total == 210
+    assert Store(home.path, fs=home.fs).stats().spent.total == 210
     assert home.fs.opened == [path.name]
     assert home.fs.bytes_read < 2000  # the new line, and what tells that the rest is as it was
     home.digests()
     home.fs.opened.clear()
-    assert count_stats(home.path, home.fs, {}).spent.total == 210
+    assert Store(home.path, fs=home.fs).stats().spent.total == 210
     assert home.fs.opened == []
 
 

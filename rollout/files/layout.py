@@ -63,6 +63,12 @@ class RolloutFile(NamedTuple):
         return self.parts.time
 
     @property
+    def named_time(self) -> str:
+        """The time in its name as an ISO text, as if it were UTC."""
+        day, _, clock = self.time.partition("T")
+        return f"{day}T{clock.replace('-', ':')}.000Z"
+
+    @property
     def sealed(self) -> bool:
         """Whether it is packed."""
         return self.parts.sealed

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 from pathlib import Path
 from typing import TypeAlias
@@ -29,11 +30,11 @@ from rollout.files.source import Origin, locate
 from rollout.files.thread_names import looks_like_path, read_names
 from rollout.fold.transcript import LEAST_BUDGET_BYTES, fit_messages
 from rollout.home.filters import Selection
-from rollout.home.index.index import Index
-from rollout.home.listing import check_limit, list_rows, tell
+from rollout.home.index.index import Index, with_index
+from rollout.home.listing import check_limit, find, list_rows
 from rollout.home.row import SessionRow
-from rollout.home.search import Hit, search_home
-from rollout.home.threads import Home
+from rollout.home.search import Hit, search
+from rollout.home.threads import Inventory
 from rollout.limits import DEFAULT_BUDGET_BYTES, DEFAULT_SESSIONS
 from rollout.session.state import read_state
 
@@ -135,16 +136,20 @@ class Sessions:
         found: list[Hit] = []
         selection, cursor = Selection(session_id=session_id, subagents=True, forks=True), None
         while True:
-            hits = search_home(self.home, self._fs, query, selection, keys=self._keys, limit=limit, cursor=cursor)
+            hits = with_index(
+                self.home,
+                self._fs,
+                functools.partial(search, query=query, selection=selection, limit=limit, cursor=cursor),
+                self._keys,
+            )
             found += [hit for hit in hits if hit.id.lower() not in self.own]
             cursor = hits.cursor
             if cursor is None or len(found) >= limit:
                 return tuple(found[:limit])
 
     def _others(self, limit: int, selection: Selection) -> tuple[SessionRow, ...]:
-        found = list_rows(
-            self.home, self._fs, selection, keys=self._keys, limit=limit + 1
-        )  # one may be the current one
+        most = limit + 1  # one may be the current one
+        found = with_index(self.home, self._fs, lambda index: list_rows(index, selection, limit=most), self._keys)
         return tuple(row for row in found if row.id.lower() not in self.own)[:limit]
 
     def _nth_other(self, n: int) -> Path:
@@ -158,12 +163,13 @@ class Sessions:
     def _row(self, path: Path) -> SessionRow | None:
         """The row of the thread that a file of the home is of."""
         named, selection = ids.parse_file_name(path.name), Selection(archived=None, subagents=True, forks=True)
-        look = Home(self.home, self._fs)
-        threads = [pair for pair in look.threads(selection) if named is not None and pair[1].id == named.thread]
-        if not any(entry.path == path.absolute() for _, thread in threads for entry in thread.files):
-            return None
-        with Index.open(self.home, self._fs, keys=self._keys) as index:
-            return next((found.row for found in tell(look, index, threads, selection) if found is not None), None)
+        inventory = Inventory(self.home, self._fs)
+        for key, thread in inventory.threads(selection):
+            if named and thread.id == named.thread and any(file.path == path.absolute() for file in thread.files):
+                with Index.open(self.home, self._fs, keys=self._keys) as index:
+                    found = find(inventory, index, selection, key, thread)
+                    return None if found is None else found.row
+        return None
 
 
 def list_sessions(

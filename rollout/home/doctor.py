@@ -16,16 +16,14 @@ from pathlib import Path
 from rollout import ids
 from rollout.files import layout as homes
 from rollout.files.bases import Bases
-from rollout.files.disk import FileSystem
 from rollout.files.displaced import RESCUED
-from rollout.files.encrypted.keys import Keys
 from rollout.files.layout import RolloutFile
 from rollout.files.staging import ASIDE, ENDINGS, HALF_MADE, parse_hidden, parse_own
 from rollout.files.thread_names import Names, fold
 from rollout.home.doctor_file import Checkup, File
 from rollout.home.findings import Finding, command_in
-from rollout.home.index.index import NAME, Index, with_index
-from rollout.home.index.status import IndexStatus
+from rollout.home.index.database import NAME
+from rollout.home.index.index import Index, IndexStatus
 from rollout.limits import MIB
 
 Progress = Callable[[int, int], None]
@@ -53,16 +51,14 @@ class Diagnosis:
         return not any(finding.is_problem for finding in self.findings)
 
 
-def diagnose(
-    home: Path, fs: FileSystem, keys: Keys, clock: Callable[[], float], progress: Progress | None = None
-) -> Diagnosis:
-    """Looks over all files of a home. `clock` gives Unix seconds; `progress(bytes_done, bytes_total)`."""
-    return with_index(home, fs, lambda index: _Doctor(home, fs, clock(), index).look(progress), keys)
+def diagnose(index: Index, now_s: float, progress: Progress | None = None) -> Diagnosis:
+    """Looks over all files of a home. `now_s` is the time in Unix seconds; `progress(bytes_done, bytes_total)`."""
+    return _Doctor(index, now_s).look(progress)
 
 
 class _Doctor:
-    def __init__(self, home: Path, fs: FileSystem, now_s: float, index: Index) -> None:
-        self._home, self._fs, self._now_s, self._index = home, fs, now_s, index
+    def __init__(self, index: Index, now_s: float) -> None:
+        self._home, self._fs, self._now_s, self._index = index.home, index.fs, now_s, index
         self._odd: list[tuple[Path, str]] = []
 
     def look(self, progress: Progress | None) -> Diagnosis:
@@ -79,15 +75,16 @@ class _Doctor:
             tuple(sorted(found, key=lambda finding: finding.order)),
             len(files),
             len({entry.thread for entry in entries}),
-            sum(file.digest.bytes for file in files),
+            sum(file.entry.size for file in files),
             status,
         )
 
     def _files(self, entries: list[RolloutFile], progress: Progress | None) -> Iterator[File]:
         twins = {path.with_name(path.name.removesuffix(".zst")) for path, what in self._odd if what == homes.TWIN}
         of_thread = collections.Counter(entry.thread for entry in entries)
-        for entry, digest, mtime_s in self._index.digests(entries, progress, at_once=True):
-            yield File(entry, digest, self._now_s - mtime_s, entry.path in twins, of_thread[entry.thread] == 1)
+        for file, entry in self._index.entries(entries, progress, at_once=True):
+            age_s, is_alone = self._now_s - entry.mtime_ns / 1e9, of_thread[file.thread] == 1
+            yield File(file, entry, age_s, file.path in twins, is_alone)
 
     def _doubled(self, entries: list[RolloutFile]) -> Iterator[Finding]:
         """Files that have the id of another one, by which others name it as their base."""
@@ -99,8 +96,8 @@ class _Doctor:
                 yield Finding("lineage", path, None, what, "compare the two, and take one of them out of the home")
 
     def _rest(self, files: list[File]) -> Iterator[Finding]:
-        rests = [f for f in files if not f.entry.sealed and f.age_s >= REST_DAYS * 86400 and f.digest.trouble is None]
-        size = sum(file.digest.bytes for file in rests)
+        rests = [f for f in files if not f.file.sealed and f.age_s >= REST_DAYS * 86400 and f.entry.trouble is None]
+        size = sum(file.entry.size for file in rests)
         if size >= REST_BYTES:
             what = f"{len(rests):,} sessions that nobody wrote to for {REST_DAYS} days are not sealed"
             command = command_in(self._home, "seal", "--older-than", f"{REST_DAYS}d")
@@ -132,7 +129,7 @@ class _Doctor:
         remedy = "deletes it; nobody reads it"
         if ending == ASIDE:
             remedy = "the next archive, unarchive or rm deletes it, or takes it back if something needs it"
-            other = next((file.reference for file in files if not file.entry.archived), None)
+            other = next((file.reference for file in files if not file.file.archived), None)
             command = None if other is None else command_in(self._home, "unarchive", other)  # it is: nothing moves
         return Finding("leftover", path, None, what, remedy, command, bytes=size)
 

@@ -20,9 +20,7 @@ from rollout.files.lineage import Opened, holds_record, open_path
 from rollout.files.log_end import ending_of
 from rollout.files.source import Origin
 from rollout.home.findings import Finding, command_in
-from rollout.home.index.entry_summary import TOO_LARGE, Digest
-from rollout.home.index.index import UNREADABLE
-from rollout.home.index.scan import EMPTY, FOREIGN
+from rollout.home.index.entry import EMPTY, FOREIGN, TOO_LARGE, UNREADABLE, Entry
 from rollout.session.verification import Report, examine
 
 SETTLED_S = 10.0
@@ -37,8 +35,8 @@ class File:
     `has_twin`: a sealed one stands beside it. `is_alone`: its thread has no other file.
     """
 
-    entry: RolloutFile
-    digest: Digest
+    file: RolloutFile
+    entry: Entry
     age_s: float
     has_twin: bool
     is_alone: bool
@@ -46,7 +44,7 @@ class File:
     @property
     def reference(self) -> str:
         """What names this file in a command, and no other."""
-        return str(self.entry.thread if self.is_alone and not self.has_twin else self.entry.path)
+        return str(self.file.thread if self.is_alone and not self.has_twin else self.file.path)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,7 +57,7 @@ class Checkup:
 
     def check(self, file: File) -> Iterator[Finding]:
         """What is wrong with one file."""
-        trouble = file.digest.trouble
+        trouble = file.entry.trouble
         try:
             if trouble is None:
                 yield from self._check_whole(file)
@@ -70,11 +68,11 @@ class Checkup:
             yield self._trouble(file, f"{UNREADABLE}{error}")
 
     def _origin(self, file: File) -> Origin:
-        return Origin(None, file.entry.path, self.home, fs=self.fs, keys=self.keys)
+        return Origin(None, file.file.path, self.home, fs=self.fs, keys=self.keys)
 
     def _torn_bytes(self, file: File) -> int:
         """Of a file that holds nothing but a first line that was cut short, or zeros: how many bytes; else 0."""
-        with contextlib.closing(open_path(file.entry.path, fs=self.fs)) as opened:
+        with contextlib.closing(open_path(file.file.path, fs=self.fs)) as opened:
             end = recovery.inspect_first(opened.stored, opened.stored.size, holds_record)
             return 0 if end.cut else opened.stored.size
 
@@ -90,7 +88,7 @@ class Checkup:
             if torn_bytes:
                 trouble = f"its creation was cut short: {torn_bytes:,} bytes, in which no reader finds a record"
             alone = command_in(self.home, "rm", file.reference)  # which else would delete the others, too
-            command = alone if file.is_alone else ("rm", str(file.entry.path))
+            command = alone if file.is_alone else ("rm", str(file.file.path))
         else:
             kind, remedy, command = "foreign", "shows what is there", command_in(self.home, "verify", file.reference)
         return self._finding(kind, file, trouble, remedy, command, resumes=False)
@@ -105,7 +103,7 @@ class Checkup:
                 is_numbered = ending_of(lineage).ordinal is not None
                 reason = None if is_numbered else "it is paginated, and its lines are not numbered"
         report = None
-        if file.digest.damaged:
+        if file.entry.damaged:
             report = examine(self._origin(file))
             if reason is None and any(damage.kind == "utf8" for damage in report.damage):
                 reason = "it holds bytes that are not UTF-8"
@@ -119,7 +117,7 @@ class Checkup:
 
     def _resume(self, file: File, reason: str, *, can_repair: bool) -> Finding:
         what = f"Codex does not resume it: {reason}"
-        if can_repair and not file.entry.sealed:
+        if can_repair and not file.file.sealed:
             return self._repair("resume", file, what, "takes them out", resumes=False)
         command = command_in(self.home, "history", file.reference)
         return self._finding("resume", file, what, "this library goes on with it", command, resumes=False)
@@ -143,14 +141,14 @@ class Checkup:
             yield self._repair("damaged", file, what, "moves the damaged bytes to a file beside")
 
     def _repair(self, kind: str, file: File, what: str, remedy: str, *, resumes: bool = True) -> Finding:
-        if file.entry.sealed:
+        if file.file.sealed:
             command = command_in(self.home, "unseal", file.reference)
             return self._finding(kind, file, what, "unpacks it, so that it can be mended", command, resumes=resumes)
         command = command_in(self.home, "repair", "--apply", file.reference)
         return self._finding(kind, file, what, remedy, command, resumes=resumes)
 
     def _check_twin(self, file: File) -> Iterator[Finding]:
-        if file.has_twin and not file.entry.sealed:
+        if file.has_twin and not file.file.sealed:
             command = command_in(self.home, "unseal", file.reference)
             yield self._finding("leftover", file, "a sealed copy of it stands beside it", "removes that", command)
 
@@ -164,7 +162,7 @@ class Checkup:
         *,
         resumes: bool = True,
     ) -> Finding:
-        return Finding(kind, file.entry.path, file.entry.thread, what, remedy, command, resumes)
+        return Finding(kind, file.file.path, file.file.thread, what, remedy, command, resumes)
 
 
 def _why_not_resumed(opened: Opened) -> str | None:

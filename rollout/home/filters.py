@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict
 
 from rollout.errors import UsageError
 from rollout.format import labels
-from rollout.home.index.entry_summary import Digest
-from rollout.home.times import read_time
+from rollout.home.index.entry import Entry
 
 if TYPE_CHECKING:
     from rollout.home.row import SessionRow
@@ -109,7 +108,7 @@ class Selection:
             return not self.wants_time
         return (since is None or since <= time) and (until is None or time < until)
 
-    def fits(self, row: SessionRow, digest: Digest) -> bool:
+    def fits(self, row: SessionRow, entry: Entry) -> bool:
         """All filters but the name, the text, subagents and forks."""
         told = row.created if self.sort == "created" else row.updated
         return (
@@ -123,8 +122,8 @@ class Selection:
             )
             and (self._cwd is None or _is_below(row.cwd, self._cwd))
             and (self.damaged is None or self.damaged == (row.damaged > 0 or row.trouble is not None))
-            and (self.label.session_id is None or self.label.session_id in digest.session_ids)
-            and all(pair in digest.tags for pair in self.label.tags.items() if pair[0] != labels.SESSION_ID)
+            and (self.label.session_id is None or self.label.session_id in entry.session_ids)
+            and all(pair in entry.tags for pair in self.label.tags.items() if pair[0] != labels.SESSION_ID)
             and (not self.wants_time or self.fits_time(None if told is None else read_time(told)))
         )
 
@@ -144,6 +143,15 @@ def moment(when: object) -> datetime.datetime:
         return (found if found.tzinfo else found.replace(tzinfo=datetime.UTC)).astimezone(datetime.UTC)
     except OverflowError:
         return found.replace(tzinfo=datetime.UTC)
+
+
+def read_time(text: str) -> datetime.datetime | None:
+    """The time that an ISO text tells, in UTC (which is meant where it does not say)."""
+    try:
+        found = datetime.datetime.fromisoformat(text.strip())
+        return (found if found.tzinfo else found.replace(tzinfo=datetime.UTC)).astimezone(datetime.UTC)
+    except (ValueError, OverflowError):
+        return None
 
 
 def _is_day(when: When | None) -> bool:

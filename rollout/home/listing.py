@@ -9,23 +9,20 @@ Lazy: names are looked at first, then as many files as the page needs (none, whe
 
 from __future__ import annotations
 
+import base64
+import contextlib
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, overload
 
 import msgspec
 
 from rollout.errors import UsageError
-from rollout.files.disk import FileSystem
-from rollout.files.encrypted.keys import NO_KEYS, Keys
-from rollout.files.layout import RolloutFile
-from rollout.home import cursor as cursors
 from rollout.home.filters import Selection
-from rollout.home.index.index import Index, with_index
+from rollout.home.index.index import Index
 from rollout.home.row import SessionRow, row_of
-from rollout.home.threads import Home, Key, Progress, Skipped, Thread
+from rollout.home.threads import Inventory, Key, Progress, Skipped, Thread
 
 if TYPE_CHECKING:
     from rollout.home.index.fulltext import Texts
@@ -33,8 +30,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _FIRST_BUNCH, _LARGEST_BUNCH = 8, 256
-_created = msgspec.json.Decoder(tuple[str, tuple[str, str, str]])
-_updated = msgspec.json.Decoder(tuple[str, tuple[int, str]])
+_LONGEST_CURSOR = 1000
+_keys: Mapping[str, msgspec.json.Decoder[tuple[str, Key]]] = {
+    "created": msgspec.json.Decoder(tuple[str, tuple[str, str, str]]),
+    "updated": msgspec.json.Decoder(tuple[str, tuple[int, str]]),
+}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -71,115 +71,84 @@ class Found:
     left_out: str | None
 
 
-def tell(
-    look: Home, index: Index, threads: Iterable[tuple[Key, Thread]], selection: Selection
-) -> Iterator[Found | None]:
-    """Those that fit, None for one that does not; files are looked at when their turn comes."""
-    waiting: dict[str, tuple[Key, Thread]] = {}
-
-    def heads() -> Iterator[RolloutFile]:
-        for key, thread in threads:
-            waiting[thread.head.file] = key, thread
-            yield thread.head
-
-    for head, digest, mtime in index.digests(heads()):
-        key, thread = waiting.pop(head.file)
-        others = [entry for entry in thread.files if entry != head]
-        row = row_of(head, others, digest, mtime, look.names, look.fs)
-        yield Found(key, thread, row, _passed_over(row, selection)) if selection.fits(row, digest) else None
-
-
-def select(
-    look: Home, index: Index, selection: Selection, after: Key | None = None, progress: Progress | None = None
-) -> Iterator[Found]:
-    """The threads that fit, newest first, from behind the key `after` on."""
-    threads = look.threads(selection, after)
-    for i, found in enumerate(tell(look, index, threads, selection)):
-        if found is not None:
-            yield found
-        if progress is not None:
-            progress(i + 1, len(threads))
-
-
-def _passed_over(row: SessionRow, selection: Selection) -> str | None:
-    if row.is_subagent and not selection.subagents:
-        return "subagents"
-    return "forks" if row.is_fork and not selection.forks else None
+def find(inventory: Inventory, index: Index, selection: Selection, key: Key, thread: Thread) -> Found | None:
+    """The thread, if it fits; its file is scanned if the index does not know it as it is."""
+    entry = index.entry(thread.head)
+    if entry is None:
+        return None
+    row = row_of(thread, entry, inventory)
+    if not selection.fits(row, entry):
+        return None
+    left_out = "forks" if row.is_fork and not selection.forks else None
+    return Found(key, thread, row, "subagents" if row.is_subagent and not selection.subagents else left_out)
 
 
 def list_rows(
-    home: Path,
-    fs: FileSystem,
+    index: Index,
     selection: Selection,
     *,
-    keys: Keys = NO_KEYS,
     limit: int = 50,
     cursor: str | None = None,
     progress: Progress | None = None,
 ) -> SessionPage:
-    """One page of the rollouts of a home. UsageError for a limit below 1 or a cursor of another list.
+    """One page of the rollouts of a home.
 
     Pages neither skip nor repeat what stays as it is while other rollouts come and go; sorted by `updated`, what is
     written to meanwhile moves ahead of the pages that follow.
+
+    Raises:
+        UsageError: the limit is below 1, the cursor is of another list, or the text asks for nothing.
     """
-    from rollout.home.query import parse
-
     check_limit(limit)
-    after = _decode(selection, cursor)
-    query = None if selection.text is None else parse(selection.text)
-
-    def work(index: Index) -> SessionPage:
-        return _page(Home(home, fs), index, selection, limit, after, query, progress)
-
-    return with_index(home, fs, work, keys)
-
-
-def _page(
-    look: Home,
-    index: Index,
-    selection: Selection,
-    limit: int,
-    after: Key | None,
-    query: Query | None,
-    progress: Progress | None,
-) -> SessionPage:
-    from rollout.home.index.fulltext import Texts
-
+    after = decode_cursor(selection.sort, cursor, _keys[selection.sort])
+    inventory = Inventory(index.home, index.fs)
     rows: list[SessionRow] = []
     left_out, seen = {"subagents": 0, "forks": 0}, {"subagents": 0, "forks": 0}
-    last: Key | None = None
-    found_all = select(look, index, selection, after, progress)
-    texts = None if query is None else Texts(index, look.fs)
-    if query is not None and texts is not None:
+    next_cursor, texts = None, None
+    found_all = _fitting(inventory, index, selection, after, progress)
+    if selection.text is not None:
+        from rollout.home.index.fulltext import Texts
+        from rollout.home.query import parse
+
+        query, texts = parse(selection.text), Texts(index)
         found_all = _with_text(found_all, texts, query)
     for found in found_all:
         if found.left_out is not None:
             seen[found.left_out] += 1
         elif len(rows) == limit:
-            return SessionPage(tuple(rows), cursors.encode(selection.sort, last), left_out, _notes(look, texts))
+            break
         else:
             rows.append(found.row)
-            last = found.key
-            left_out = dict(seen)
-    return SessionPage(tuple(rows), None, seen, _notes(look, texts))
+            left_out, next_cursor = dict(seen), encode_cursor(selection.sort, found.key)
+    else:
+        left_out, next_cursor = seen, None
+    notes = (*inventory.notes, *(() if texts is None else texts.passed_over.values()))
+    return SessionPage(tuple(rows), next_cursor, left_out, notes)
 
 
-def _notes(look: Home, texts: Texts | None) -> tuple[Skipped, ...]:
-    return (*look.notes, *(() if texts is None else texts.passed_over.values()))
+def _fitting(
+    inventory: Inventory, index: Index, selection: Selection, after: Key | None, progress: Progress | None
+) -> Iterator[Found]:
+    """The threads that fit, newest first, from behind the key `after` on."""
+    threads = inventory.threads(selection, after)
+    for done, (key, thread) in enumerate(threads, 1):
+        found = find(inventory, index, selection, key, thread)
+        if found is not None:
+            yield found
+        if progress is not None:
+            progress(done, len(threads))
 
 
-def _with_text(found_all: Iterator[Found], texts: Texts, query: Query) -> Iterator[Found]:
+def _with_text(found_all: Iterable[Found], texts: Texts, query: Query) -> Iterator[Found]:
     for some in in_bunches(found_all):
-        texts.take(entry for found in some for entry in found.thread.files)
-        for found in some:
-            if any(True for entry in found.thread.files for _ in texts.find(entry, query)):
-                yield found
+        texts.take(file for found in some for file in found.thread.files)
+        yield from (found for found in some if texts.holds(found.thread, query))
 
 
-def in_bunches(found_all: Iterator[T]) -> Iterator[list[T]]:
+def in_bunches(found_all: Iterable[T]) -> Iterator[list[T]]:
     """A few at a time, then more: what is new in a bunch goes into the index at once."""
-    size = _FIRST_BUNCH
-    while bunch := list(itertools.islice(found_all, size)):
+    size, rest = _FIRST_BUNCH, iter(found_all)
+    while bunch := list(itertools.islice(rest, size)):
         yield bunch
         size = min(2 * size, _LARGEST_BUNCH)
 
@@ -190,7 +159,22 @@ def check_limit(limit: object) -> None:
         raise UsageError(f"{limit!r:.80} is no limit", remedy="give 1 or more")
 
 
-def _decode(selection: Selection, cursor: str | None) -> Key | None:
-    if selection.sort == "created":
-        return cursors.decode("created", cursor, _created)
-    return cursors.decode("updated", cursor, _updated)
+def encode_cursor(purpose: str, key: object) -> str:
+    """Where a page ended, as a short text to hand back for the next one; `purpose` tells different lists apart.
+
+    It carries the sort key of the last row, not a count: what is added or removed meanwhile shifts nothing.
+    """
+    return base64.urlsafe_b64encode(msgspec.json.encode([purpose, key])).decode().rstrip("=")
+
+
+def decode_cursor(purpose: str, cursor: object, decoder: msgspec.json.Decoder[tuple[str, T]]) -> T | None:
+    """The key of a cursor, None for none; UsageError if it is not one of that purpose. `decoder` knows the key."""
+    if cursor is None:
+        return None
+    if isinstance(cursor, str) and len(cursor) <= _LONGEST_CURSOR:
+        with contextlib.suppress(ValueError, msgspec.DecodeError):
+            data = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+            found, key = decoder.decode(data)
+            if found == purpose:
+                return key
+    raise UsageError("not a cursor of this list", remedy="give the one that came with the page before")

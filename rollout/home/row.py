@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Iterable, Mapping
+import datetime
 from pathlib import Path
 
-from rollout.files.disk import FileSystem
-from rollout.files.layout import RolloutFile
-from rollout.home.index.entry_summary import Digest
-from rollout.home.times import in_utc, iso, named_time
+from rollout.home.filters import read_time
+from rollout.home.index.entry import Entry
+from rollout.home.threads import Inventory, Thread
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,48 +58,55 @@ class SessionRow:
         return self.forked_from is not None
 
 
-def row_of(
-    head: RolloutFile,
-    others: Iterable[RolloutFile],
-    digest: Digest,
-    mtime: float,
-    names: Mapping[str, str],
-    fs: FileSystem,
-) -> SessionRow:
-    """The row of a thread that goes on in `head` and has other files; `digest` and `mtime` (Unix s) are the head's."""
-    id = str(head.thread)
-    sizes = [size for other in others if (size := _size(other.path, fs)) is not None]
-    base = digest.base_thread if digest.base_thread != id else None
+def row_of(thread: Thread, entry: Entry, inventory: Inventory) -> SessionRow:
+    """The row of a thread; `entry` is that of its head."""
+    head, id, sizes = thread.head, str(thread.id), [entry.size]
+    for file in thread.files:
+        if file is not head:
+            with contextlib.suppress(OSError):
+                sizes.append(inventory.fs.status(file.path).size)
+    base = entry.base_thread if entry.base_thread != id else None
     return SessionRow(
         id=id,
         path=head.path,
-        name=names.get(id),
-        first_message=digest.first_message,
-        cwd=digest.cwd,
-        git_branch=digest.git_branch,
-        model_provider=digest.model_provider,
-        model=digest.model,
-        source=digest.source,
-        originator=digest.originator,
-        created=in_utc(digest.created) or named_time(head),
-        updated=iso(mtime),
-        turns=digest.turns,
-        messages=digest.messages,
-        tokens=digest.tokens,
-        bytes=digest.bytes + sum(sizes),
+        name=inventory.names.get(id),
+        first_message=entry.first_message,
+        cwd=entry.cwd,
+        git_branch=entry.git_branch,
+        model_provider=entry.model_provider,
+        model=entry.model,
+        source=entry.source,
+        originator=entry.originator,
+        created=in_utc(entry.created) or head.named_time,
+        updated=_iso(entry.mtime_ns / 1e9),
+        turns=entry.turns,
+        messages=entry.messages,
+        tokens=entry.tokens,
+        bytes=sum(sizes),
         archived=head.archived,
         sealed=head.sealed,
-        forked_from=(digest.forked_from if digest.forked_from != id else None) or base,
-        parent=digest.parent,
-        damaged=digest.damaged,
-        session_ids=tuple(digest.session_ids),
-        trouble=digest.trouble,
-        files=1 + len(sizes),
+        forked_from=(entry.forked_from if entry.forked_from != id else None) or base,
+        parent=entry.parent,
+        damaged=entry.damaged,
+        session_ids=tuple(entry.session_ids),
+        trouble=entry.trouble,
+        files=len(sizes),
     )
 
 
-def _size(path: Path, fs: FileSystem) -> int | None:
+def in_utc(text: str | None) -> str | None:
+    """The time that a text tells, in UTC with milliseconds; None if it tells none."""
+    moment = None if text is None else read_time(text)
+    return None if moment is None else _written(moment)
+
+
+def _iso(unix_s: float) -> str | None:
+    """A time in UTC with milliseconds; None for one that no calendar holds."""
     try:
-        return fs.status(path).size
-    except OSError:
+        return _written(datetime.datetime.fromtimestamp(unix_s, datetime.UTC))
+    except (OverflowError, ValueError, OSError):
         return None
+
+
+def _written(moment: datetime.datetime) -> str:
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -19,20 +19,17 @@ from rollout.dialects.codex import envelope
 from rollout.dialects.codex import records as r
 from rollout.dialects.codex.items import text_of
 from rollout.errors import SourceError, UsageError
-from rollout.files.disk import FileSystem
-from rollout.files.encrypted.keys import NO_KEYS, Keys
 from rollout.files.layout import RolloutFile
 from rollout.files.lineage import Opened, open_path
 from rollout.files.source import Origin
 from rollout.fold.line_status import REMOVED, REPLACED, ROLLED_BACK, VISIBLE
 from rollout.format import labels, strict_json
-from rollout.home import cursor as cursors
 from rollout.home.filters import Selection
 from rollout.home.index.fulltext import Document, Texts
-from rollout.home.index.index import Index, with_index
-from rollout.home.listing import Found, check_limit, in_bunches, tell
+from rollout.home.index.index import Index
+from rollout.home.listing import Found, check_limit, decode_cursor, encode_cursor, find, in_bunches
 from rollout.home.query import Query, parse, snippet
-from rollout.home.threads import Home, Progress, Skipped, Thread
+from rollout.home.threads import Inventory, Key, Progress, Skipped, Thread
 from rollout.items.texts import KINDS
 from rollout.session.explanation import Explanation
 
@@ -86,51 +83,38 @@ class Hits(Sequence[Hit]):
         return self.hits[index]
 
 
-def search_home(
-    home: Path,
-    fs: FileSystem,
+def search(
+    index: Index,
     query: str,
     selection: Selection,
     *,
-    keys: Keys = NO_KEYS,
     limit: int = 20,
     cursor: str | None = None,
     kinds: Iterable[str] | None = None,
     standing: bool | None = None,
     progress: Progress | None = None,
 ) -> Hits:
-    """Some hits in the threads that fit. UsageError for a query, limit, cursor or kind that is none."""
+    """Some hits in the threads that fit.
+
+    Raises:
+        UsageError: a query, limit, cursor or kind is none.
+        SourceError: this SQLite cannot search texts.
+    """
     check_limit(limit)
     wanted = KINDS if kinds is None else tuple(kinds)
     if isinstance(kinds, str) or not wanted or not set(wanted) <= set(KINDS):
         raise UsageError(f"{kinds!r:.80} are no kinds", remedy=f"give some of {', '.join(KINDS)}")
     asked = _Asked(parse(query), wanted, standing, selection.label)
-    after = cursors.decode("search", cursor, _key)
-
-    def work(index: Index) -> Hits:
-        return _some(Home(home, fs), index, selection, asked, limit, after, progress)
-
-    return with_index(home, fs, work, keys)
-
-
-def _some(
-    look: Home,
-    index: Index,
-    selection: Selection,
-    asked: _Asked,
-    limit: int,
-    after: _Key | None,
-    progress: Progress | None,
-) -> Hits:
+    after = decode_cursor("search", cursor, _key)
     hits: list[Hit] = []
     last: _Key | None = None
-    search = _Search(index, look, asked)
-    for key, hit in search.hits(selection, after, progress):
+    found = _Search(index, asked)
+    for key, hit in found.hits(selection, after, progress):
         if len(hits) == limit:
-            return Hits(tuple(hits), cursors.encode("search", last), search.notes)
+            return Hits(tuple(hits), encode_cursor("search", last), found.notes)
         hits.append(hit)
         last = key
-    return Hits(tuple(hits), None, search.notes)
+    return Hits(tuple(hits), None, found.notes)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -142,14 +126,14 @@ class _Asked:
 
 
 class _Search:
-    def __init__(self, index: Index, look: Home, asked: _Asked) -> None:
-        self._index, self._look, self._asked = index, look, asked
-        self._texts = Texts(index, look.fs)
+    def __init__(self, index: Index, asked: _Asked) -> None:
+        self._index, self._inventory, self._asked = index, Inventory(index.home, index.fs), asked
+        self._texts = Texts(index)
 
     @property
     def notes(self) -> tuple[Skipped, ...]:
         """What in the home is no rollout, and what was met that is too large to be searched."""
-        return (*self._look.notes, *self._texts.passed_over.values())
+        return (*self._inventory.notes, *self._texts.passed_over.values())
 
     def hits(self, selection: Selection, after: _Key | None, progress: Progress | None) -> Iterator[tuple[_Key, Hit]]:
         """Those that come behind the key `after`, in order."""
@@ -163,25 +147,24 @@ class _Search:
 
     def _with_text(self, selection: Selection, after: _Key | None, progress: Progress | None) -> Iterator[Found]:
         """The threads that fit and hold what is asked for; the cheaper of the two questions is asked first."""
-        threads = [pair for pair in self._look.threads(selection) if after is None or pair[1].order <= after[0]]
-        done = 0
-        for some in in_bunches(iter(threads)):
-            if selection.is_narrow:
-                fitting = [found for found in tell(self._look, self._index, some, selection) if found is not None]
-                self._texts.take(entry for found in fitting for entry in found.thread.files)
-                yield from (found for found in fitting if found.left_out is None and self._holds(found.thread))
+        threads = [pair for pair in self._inventory.threads(selection) if after is None or pair[1].order <= after[0]]
+        texts, query, done = self._texts, self._asked.query, 0
+        for some in in_bunches(threads):
+            if not selection.is_narrow:
+                texts.take(file for _, thread in some for file in thread.files)
+                fitting = self._find([pair for pair in some if texts.holds(pair[1], query)], selection)
             else:
-                self._texts.take(entry for _, thread in some for entry in thread.files)
-                holding = [pair for pair in some if self._holds(pair[1])]
-                for found in tell(self._look, self._index, holding, selection):
-                    if found is not None and found.left_out is None:
-                        yield found
+                fitting = self._find(some, selection)
+                texts.take(file for found in fitting for file in found.thread.files)
+                fitting = [found for found in fitting if texts.holds(found.thread, query)]
+            yield from fitting
             done += len(some)
             if progress is not None:
                 progress(done, len(threads))
 
-    def _holds(self, thread: Thread) -> bool:
-        return any(True for entry in thread.files for _ in self._texts.find(entry, self._asked.query))
+    def _find(self, threads: Iterable[tuple[Key, Thread]], selection: Selection) -> list[Found]:
+        found = (find(self._inventory, self._index, selection, key, thread) for key, thread in threads)
+        return [each for each in found if each is not None and each.left_out is None]
 
     def _hits_in(self, found: Found, entry: RolloutFile, before: int | None) -> Iterator[Hit]:
         documents = self._texts.find(entry, self._asked.query, self._asked.kinds, before)
@@ -189,7 +172,7 @@ class _Search:
         if first is None:
             return
         with contextlib.suppress(SourceError):
-            opened = open_path(entry.path, fs=self._look.fs, keys=self._index.keys)
+            opened = open_path(entry.path, fs=self._index.fs, keys=self._index.keys)
             try:
                 verdicts = self._verdicts(found, entry, opened)
                 for document in (first, *documents):
@@ -207,7 +190,9 @@ class _Search:
             if known:  # and nothing while another process looks at the same file
                 return known
         own = str(entry.path)
-        explained = Explanation(Origin(None, found.row.path, self._look.path, fs=self._look.fs, keys=self._index.keys))
+        explained = Explanation(
+            Origin(None, found.row.path, self._index.home, fs=self._index.fs, keys=self._index.keys)
+        )
         inherited = {line.offset: (line.status, line.turn_id) for line in explained if line.path == own}
         if is_head:
             return inherited

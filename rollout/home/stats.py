@@ -12,19 +12,15 @@ import dataclasses
 import datetime
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 
 from rollout.errors import UsageError
-from rollout.files.disk import FileSystem
-from rollout.files.encrypted.keys import NO_KEYS, Keys
 from rollout.files.layout import RolloutFile
 from rollout.fold.token_counts import Tokens
 from rollout.fold.token_ledger import TokenSpend, day_of
 from rollout.home.filters import Filters, Selection, When
-from rollout.home.index.entry_summary import Digest
-from rollout.home.index.index import UNTOLD, Index, with_index
-from rollout.home.threads import Home, Skipped, Thread
-from rollout.home.times import named_time
+from rollout.home.index.entry import TOO_LARGE, UNREADABLE, Entry
+from rollout.home.index.index import Index
+from rollout.home.threads import Inventory, Skipped, Thread
 
 Progress = Callable[[int, int], None]
 """Bytes done, bytes in all: of what the index does not know yet."""
@@ -114,15 +110,15 @@ class _Counter:
         self.sessions = self.files = self.turns = self.bytes = self.without_tokens = 0
         self.notes: list[Skipped] = []
 
-    def count(self, files: list[tuple[RolloutFile, Digest]]) -> None:
+    def count(self, files: list[tuple[RolloutFile, Entry]]) -> None:
         """One session: its files, the one that it goes on in first."""
-        entry, head = files[0]
+        file, head = files[0]
         spent: Sequence[TokenSpend] = head.spent
         if len(files) > 1:
-            spent = [row for _, digest in files for row in digest.spent]
+            spent = [row for _, entry in files for row in entry.spent]
         is_told = bool(spent)
         if not spent:
-            spent = [TokenSpend(day_of(head.created) or day_of(named_time(entry)), head.model, 0, Tokens())]
+            spent = [TokenSpend(day_of(head.created) or day_of(file.named_time), head.model, 0, Tokens())]
         if self._is_limited:
             spent = [row for row in spent if self._fits(row)]
             if not spent:
@@ -131,12 +127,12 @@ class _Counter:
         self.turns += head.turns
         self.without_tokens += not is_told
         self._add(spent, head)
-        for at, digest in files:
-            self.bytes += digest.bytes
-            if digest.trouble is not None and digest.trouble.startswith(UNTOLD):
-                self.notes.append(Skipped(at.path, digest.trouble))
+        for at, entry in files:
+            self.bytes += entry.size
+            if entry.trouble is not None and entry.trouble.startswith((UNREADABLE, TOO_LARGE)):
+                self.notes.append(Skipped(at.path, entry.trouble))
 
-    def _add(self, spent: Sequence[TokenSpend], head: Digest) -> None:
+    def _add(self, spent: Sequence[TokenSpend], head: Entry) -> None:
         self.sessions += 1
         project = self.projects[head.cwd]
         touched = {project}
@@ -193,12 +189,11 @@ def _most_first(rows: Iterable[StatsRow]) -> tuple[StatsRow, ...]:
     return tuple(sorted(rows, key=lambda row: (-row.spent.total, -row.sessions, row.key or "")))
 
 
-def count_stats(
-    home: Path, fs: FileSystem, filters: Filters, progress: Progress | None = None, *, keys: Keys = NO_KEYS
-) -> Stats:
-    """The stats of the threads that fit; of the model and the days that are asked for alone. UsageError, SourceError.
+def count_stats(index: Index, filters: Filters, progress: Progress | None = None) -> Stats:
+    """The stats of the threads that fit; of the model and the days that are asked for alone.
 
-    `text` is no filter here.
+    Raises:
+        UsageError: a filter that can never be right, or `text`, which is none here.
     """
     if filters.get("text") is not None:
         raise UsageError("stats are not of texts", remedy="search for it, or leave it out")
@@ -207,39 +202,33 @@ def count_stats(
     kept: Filters = {**wide, **filters, "model": None, "since": None, "until": None, "text": None}
     selection = Selection(**kept)
 
-    def work(index: Index) -> Stats:
-        look, counter = Home(home, fs), _Counter(model, since, until)
-        for files in _sessions(look, index, selection, progress):
-            counter.count(files)
-        counter.notes += look.notes
-        return counter.close()
-
-    return with_index(home, fs, work, keys)
+    inventory, counter = Inventory(index.home, index.fs), _Counter(model, since, until)
+    for files in _sessions(inventory, index, selection, progress):
+        counter.count(files)
+    counter.notes += inventory.notes
+    return counter.close()
 
 
 def _sessions(
-    look: Home, index: Index, selection: Selection, progress: Progress | None
-) -> Iterator[list[tuple[RolloutFile, Digest]]]:
+    inventory: Inventory, index: Index, selection: Selection, progress: Progress | None
+) -> Iterator[list[tuple[RolloutFile, Entry]]]:
     """The files of each thread that fits, the one that it goes on in first."""
-    names = [named for _, thread in look.threads(selection) for named in _head_first(thread, selection.archived)]
-    found = index.digests(names, progress, at_once=True)
-    is_narrow = selection.is_narrow
-    for _, files in itertools.groupby(found, lambda each: each[0].thread):
-        head, digest, mtime = first = next(files)
-        if is_narrow and not _is_chosen(head, digest, mtime, look, selection):
-            continue
-        yield [(named, digest) for named, digest, _ in (first, *files)]
+    files = [file for _, thread in inventory.threads(selection) for file in _head_first(thread, selection.archived)]
+    found = index.entries(files, progress, at_once=True)
+    for _, of_thread in itertools.groupby(found, lambda each: each[0].thread):
+        told = list(of_thread)
+        file, entry = told[0]
+        if selection.is_narrow:
+            from rollout.home.row import row_of
+
+            row = row_of(Thread(file, [file]), entry, inventory)
+            is_left_out = (row.is_subagent and not selection.subagents) or (row.is_fork and not selection.forks)
+            if is_left_out or not selection.fits(row, entry):
+                continue
+        yield told
 
 
 def _head_first(thread: Thread, archived: bool | None) -> Sequence[RolloutFile]:
     if archived is None:
         return thread.files
-    return sorted(thread.files, key=lambda named: named.archived is not archived)
-
-
-def _is_chosen(head: RolloutFile, digest: Digest, mtime: float, look: Home, selection: Selection) -> bool:
-    from rollout.home.row import row_of
-
-    row = row_of(head, (), digest, mtime, look.names, look.fs)
-    is_left_out = (row.is_subagent and not selection.subagents) or (row.is_fork and not selection.forks)
-    return not is_left_out and selection.fits(row, digest)
+    return sorted(thread.files, key=lambda file: file.archived is not archived)

@@ -11,7 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Unpack
 
 from rollout.errors import UsageError
 from rollout.files import layout as homes
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rollout.files.sealed.seal import SealResult
     from rollout.home.agent_view import Current, Transcript
     from rollout.home.doctor import Diagnosis
-    from rollout.home.index.status import IndexStatus
+    from rollout.home.index.index import Index, IndexStatus
     from rollout.home.lifecycle import Keeper
     from rollout.home.listing import SessionPage
     from rollout.home.maintenance.disk_usage import DiskUsage
@@ -45,6 +45,7 @@ Mode = Literal["append", "read"]
 Progress: TypeAlias = Callable[[int, int], None]
 Paths: TypeAlias = list[Path]
 
+T = TypeVar("T")
 VERSION = "0.1.0"
 """The `cli_version` of a log whose maker does not say one: this library's."""
 _RESERVED = frozenset({"id", "timestamp", "forked_from_id", "history_base", "history_mode"})
@@ -160,8 +161,7 @@ class Store:
         from rollout.home.listing import list_rows
 
         selection = Selection(sort, **filters)
-        home, fs = self.home, self._ports.fs
-        return list_rows(home, fs, selection, keys=self._ports.keys, limit=limit, cursor=cursor, progress=progress)
+        return self._indexed(lambda index: list_rows(index, selection, limit=limit, cursor=cursor, progress=progress))
 
     def search(
         self,
@@ -180,22 +180,15 @@ class Store:
         only what it does not). The filters choose threads as in `list`, but subagents and forks are searched unless
         they are turned off; session_id and tags must be those of the record itself. UsageError, SourceError.
         """
-        from rollout.home.search import search_home
+        from rollout.home.search import search
 
         filters.setdefault("subagents", True)
         filters.setdefault("forks", True)
         selection = Selection(**filters)
-        return search_home(
-            self.home,
-            self._ports.fs,
-            query,
-            selection,
-            keys=self._ports.keys,
-            limit=limit,
-            cursor=cursor,
-            kinds=kinds,
-            standing=standing,
-            progress=progress,
+        return self._indexed(
+            lambda index: search(
+                index, query, selection, limit=limit, cursor=cursor, kinds=kinds, standing=standing, progress=progress
+            )
         )
 
     def tree(self, *, progress: Progress | None = None) -> tuple[SessionTree, ...]:
@@ -205,11 +198,11 @@ class Store:
         """
         from rollout.home.tree import grow_tree
 
-        return grow_tree(self.home, self._ports.fs, keys=self._ports.keys, progress=progress)
+        return self._indexed(lambda index: grow_tree(index, progress))
 
     def shorten(self, ids: Iterable[str]) -> dict[str, str]:
         """For each thread id its shortest beginning, by groups, that is a reference to it alone in this home."""
-        from rollout.home.short_ids import shorten
+        from rollout.home.threads import shorten
 
         threads = (entry.thread for entry in homes.scan(self.home, fs=self._ports.fs))
         return shorten(ids, threads)
@@ -345,16 +338,11 @@ class Store:
 
         It is a cache: lists and searches do the same on their own, as far as they need it.
         """
-        from rollout.home.index.refresh import refresh_index
-
-        keys = self._ports.keys
-        return refresh_index(self.home, self._ports.fs, keys=keys, rebuild=rebuild, texts=texts, progress=progress)
+        return self._indexed(lambda index: index.refresh(rebuild=rebuild, texts=texts, progress=progress))
 
     def index_status(self) -> IndexStatus:
         """How much of the home the index knows; no rollout is opened."""
-        from rollout.home.index.refresh import status_of_index
-
-        return status_of_index(self.home, self._ports.fs, self._ports.keys)
+        return self._indexed(lambda index: index.status())
 
     def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
         """What is wrong in this home, and for each thing the command that helps; nothing is changed.
@@ -363,7 +351,7 @@ class Store:
         """
         from rollout.home.doctor import diagnose
 
-        return diagnose(self.home, self._ports.fs, self._ports.keys, self._ports.clock, progress)
+        return self._indexed(lambda index: diagnose(index, self._ports.clock(), progress))
 
     def stats(self, *, progress: Progress | None = None, **filters: Unpack[Filters]) -> Stats:
         """What the sessions of this home have spent, by day, model and project, and what is in context now.
@@ -373,7 +361,7 @@ class Store:
         """
         from rollout.home.stats import count_stats
 
-        return count_stats(self.home, self._ports.fs, filters, progress, keys=self._ports.keys)
+        return self._indexed(lambda index: count_stats(index, filters, progress))
 
     def list_sessions(
         self,
@@ -398,6 +386,11 @@ class Store:
         from rollout.home.agent_view import Sessions
 
         return Sessions(self.home, self._ports.fs, current, self._ports.keys).read(ref, budget_bytes)
+
+    def _indexed(self, work: Callable[[Index], T]) -> T:
+        from rollout.home.index.index import with_index
+
+        return with_index(self.home, self._ports.fs, work, self._ports.keys)
 
     def _keeper_for(self, path: Path) -> Keeper:
         from rollout.home.lifecycle import Keeper

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Literal
 
 from rollout.files.bases import Bases
-from rollout.files.disk import FileSystem
-from rollout.files.encrypted.keys import NO_KEYS, Keys
 from rollout.files.layout import RolloutFile
-from rollout.home.index.entry_summary import Digest
-from rollout.home.index.index import Index, with_index
+from rollout.home.index.entry import Entry
+from rollout.home.index.index import Index
 from rollout.home.row import SessionRow, row_of
-from rollout.home.threads import Home, Progress
+from rollout.home.threads import Inventory, Progress, Thread
 from rollout.ids import FileId
 
 Relation = Literal["root", "fork", "revert", "subagent"]
@@ -56,24 +53,19 @@ class _Place:
         return next((entry.file for entry in files if entry.file == self.base != str(self.row.path)), None)
 
 
-def grow_tree(
-    home: Path, fs: FileSystem, *, keys: Keys = NO_KEYS, progress: Progress | None = None
-) -> tuple[SessionTree, ...]:
-    """The roots, newest first; archived rollouts too. All files are looked at."""
-    return with_index(home, fs, lambda index: _grown(Home(home, fs), index, progress), keys)
-
-
-def _grown(look: Home, index: Index, progress: Progress | None) -> tuple[SessionTree, ...]:
-    entries = look.files
+def grow_tree(index: Index, progress: Progress | None = None) -> tuple[SessionTree, ...]:
+    """The roots, newest first; archived rollouts too. All files are scanned."""
+    inventory = Inventory(index.home, index.fs)
+    files_of_home = inventory.files
     places: dict[str, _Place] = {}
     threads: dict[str, list[RolloutFile]] = {}
-    bases = Bases(look.path, look.fs, entries)
-    for entry, digest, mtime in index.digests(entries):
-        row = row_of(entry, (), digest, mtime, look.names, look.fs)
-        places[entry.file] = _Place(row, entry.order, base=_base(entry, digest, bases))
-        threads.setdefault(entry.thread, []).append(entry)
+    bases = Bases(inventory.home, inventory.fs, files_of_home)
+    for file, entry in index.entries(files_of_home):
+        row = row_of(Thread(file, [file]), entry, inventory)
+        places[file.file] = _Place(row, file.order, base=_base(file, entry, bases))
+        threads.setdefault(file.thread, []).append(file)
         if progress is not None:
-            progress(len(places), len(entries))
+            progress(len(places), len(files_of_home))
     for files in threads.values():
         files.sort(key=lambda entry: entry.precedence)
         files.sort(key=lambda entry: entry.order, reverse=True)  # of copies the one that counts is last
@@ -106,9 +98,9 @@ def _join(files: list[RolloutFile], threads: Mapping[str, list[RolloutFile]], pl
     place.parent = place.base_among(others) or others[-1].file
 
 
-def _base(entry: RolloutFile, digest: Digest, bases: Bases) -> str | None:
+def _base(file: RolloutFile, entry: Entry, bases: Bases) -> str | None:
     """The file that a file goes on from by reference."""
-    found = None if digest.base is None else next(bases.candidates(FileId(digest.base), entry.path), None)
+    found = None if entry.base is None else next(bases.candidates(FileId(entry.base), file.path), None)
     return None if found is None else str(found)
 
 

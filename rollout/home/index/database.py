@@ -1,8 +1,8 @@
-"""The SQLite file of an index: rows of files and what is remembered of them. Losing it costs time and nothing else.
+"""The SQLite file of an index: entries of files and their checkpoints. Losing it costs time and nothing else.
 
 What is corrupt or of another schema is thrown away and begun anew, once; where there can be no file (no home, one that
 cannot be written, a disk that is full, a link in the file's place), a database in memory takes its place. SQLite does
-not notice every changed byte: rows have a checksum, and what was put is looked for.
+not notice every changed byte: entries have a checksum, and what was put is looked for.
 
 The journal is a rollback journal: it works on any file system, and the file can be thrown away while others use it.
 Every transaction is short, and who must wait for one does so for up to ten seconds. SQLite goes to the operating
@@ -17,60 +17,41 @@ import sqlite3
 import stat
 import urllib.parse
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
+import msgspec
 import zstandard
 
-SCHEMA = 6
+from rollout.home.index.entry import Entry
+
+NAME = "rollout-index.sqlite3"
+"""The name of the file in a home."""
+SCHEMA = 7
 """Of all tables of the file, those of the texts too: another number, and the file is begun anew."""
-RACY_NS = 2_000_000_000
-"""What was changed so shortly before it was seen may have changed again in the same tick: it is looked at once more."""
 _TIMEOUT_S = 10.0
 _LEVEL = 3
 _PAGE_BYTES = 8192
 """A row takes about 1,000 bytes, of which pages of SQLite's own size keep a part elsewhere: a page more for each."""
-_MOST_MEMORY_BYTES = 1 << 30
+_MOST_CHECKPOINT_BYTES = 1 << 30
 _TABLES = """
 CREATE TABLE IF NOT EXISTS files (
-    path BLOB PRIMARY KEY, id INTEGER NOT NULL, identity TEXT NOT NULL, size INTEGER NOT NULL,
-    mtime_ns INTEGER NOT NULL, seen_ns INTEGER NOT NULL, generation INTEGER NOT NULL, bases BLOB NOT NULL,
-    known BLOB NOT NULL, checksum INTEGER NOT NULL
+    path BLOB PRIMARY KEY, id INTEGER NOT NULL, identity TEXT NOT NULL, entry BLOB NOT NULL, checksum INTEGER NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS files_by_identity ON files (identity);
-CREATE TABLE IF NOT EXISTS memories (file INTEGER PRIMARY KEY, packed BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS checkpoints (path BLOB PRIMARY KEY, id INTEGER NOT NULL, packed BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS links (
     path TEXT PRIMARY KEY, base TEXT NOT NULL, device INTEGER NOT NULL, inode INTEGER NOT NULL
 ) WITHOUT ROWID;
 """
-_COLUMNS = "path, id, identity, size, mtime_ns, seen_ns, generation, bases, known, checksum"
 _BROKEN = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR, sqlite3.SQLITE_FORMAT}
 _BROKEN |= {sqlite3.SQLITE_IOERR, sqlite3.SQLITE_SCHEMA, sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_MISMATCH}
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_encode = msgspec.msgpack.Encoder().encode
+_entry = msgspec.msgpack.Decoder(Entry)
 
 T = TypeVar("T")
-
-
-class Row(NamedTuple):
-    """What stands in the index of one file. `path` is relative to the home; `bases` and `known` are packed."""
-
-    path: bytes
-    id: int
-    """A number that no other file has ever had."""
-    identity: str
-    size: int
-    mtime_ns: int
-    seen_ns: int
-    generation: int
-    """Another number once the file was read anew, the same while it grows."""
-    bases: bytes
-    known: bytes
-
-    def checksum(self) -> int:
-        """Of all of it."""
-        numbers = f"{self.id} {self.identity} {self.size} {self.mtime_ns} {self.seen_ns} {self.generation}".encode()
-        return zlib.crc32(self.known, zlib.crc32(self.bases, zlib.crc32(numbers, zlib.crc32(self.path))))
 
 
 class Link(NamedTuple):
@@ -85,8 +66,11 @@ class _NoFile(Exception):
     """There can be no file."""
 
 
-class Cache:
-    """An open database. Methods never fail: what cannot be read is not there, what cannot be written is not kept."""
+class Database:
+    """An open database. Paths are relative to the home.
+
+    Methods never fail: what cannot be read is not there, what cannot be written is not kept.
+    """
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
@@ -98,68 +82,67 @@ class Cache:
         """Lets go of the file."""
         self.connection.close()
 
-    def get(self, path: bytes) -> Row | None:
-        """The row of a file."""
-        nothing: list[Row] = []
-        found = self._run(lambda db: _read(db, "path", path), nothing)
-        return found[0] if found else None
+    def entry(self, path: bytes) -> Entry | None:
+        """The entry of a file."""
+        nothing: dict[bytes, Entry] = {}
+        return self._run(lambda db: _read(db, "path", path), nothing).get(path)
 
-    def rows(self) -> dict[bytes, Row]:
-        """All rows, by path."""
-        nothing: list[Row] = []
-        return {row.path: row for row in self._run(_read, nothing)}
+    def entries(self) -> dict[bytes, Entry]:
+        """All entries, by path."""
+        return self._run(_read, {})
 
-    def find(self, identity: str) -> list[Row]:
-        """The rows of files with this device and inode."""
-        nothing: list[Row] = []
-        return self._run(lambda db: _read(db, "identity", identity), nothing)
+    def known_as(self, identity: tuple[int, int]) -> dict[bytes, Entry]:
+        """The entries of files with this device and inode."""
+        return self._run(lambda db: _read(db, "identity", _text_of(identity)), {})
 
-    def put(self, rows: Iterable[tuple[Row, bytes]]) -> None:
-        """Rows, each with what is remembered of its file."""
-        wanted = [(row, _pack(memory)) for row, memory in rows]
+    def put(self, found: Mapping[bytes, tuple[Entry, bytes]]) -> None:
+        """Entries by path, each with its encoded checkpoint."""
+        packer = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True, write_content_size=True)
+        wanted = [(path, entry, packer.compress(checkpoint)) for path, (entry, checkpoint) in found.items()]
         self._run(lambda db: _put(db, wanted), None)
 
-    def move(self, old: bytes, row: Row) -> None:
-        """The file of a row lies elsewhere now."""
-        self._run(lambda db: _move(db, old, row), None)
+    def move(self, old: bytes, new: bytes) -> None:
+        """A file lies elsewhere now."""
+        self._run(lambda db: _move(db, old, new), None)
 
-    def memory(self, row: Row) -> bytes | None:
-        """What is remembered of a file, if it belongs to this row."""
-        found = self._run(
-            lambda db: db.execute(
-                "SELECT packed FROM memories JOIN files ON id = file WHERE path = ? AND id = ? AND checksum = ?",
-                (row.path, row.id, row.checksum()),
-            ).fetchone(),
-            None,
-        )
+    def checkpoint(self, path: bytes, id: int) -> bytes | None:
+        """The encoded checkpoint of a file, if its entry still has this id."""
+        query = "SELECT packed FROM checkpoints WHERE path = ? AND id = ?"
+        found = self._run(lambda db: db.execute(query, (path, id)).fetchone(), None)
         with contextlib.suppress(zstandard.ZstdError, TypeError):
             if found is not None:
-                return zstandard.ZstdDecompressor().decompress(found[0], max_output_size=_MOST_MEMORY_BYTES)
+                return zstandard.ZstdDecompressor().decompress(found[0], max_output_size=_MOST_CHECKPOINT_BYTES)
         return None
 
     def link(self, path: str) -> Link | None:
         """The file that a file goes on from, as it was when it was last met as a base; None if it does from none."""
-        found = self._run(
-            lambda db: db.execute("SELECT base, device, inode FROM links WHERE path = ?", (path,)).fetchone(), None
-        )
+        query = "SELECT base, device, inode FROM links WHERE path = ?"
+        found = self._run(lambda db: db.execute(query, (path,)).fetchone(), None)
         return None if found is None else Link(*found)
 
-    def put_links(self, links: Iterable[tuple[str, Link]]) -> None:
+    def put_links(self, links: Mapping[str, Link]) -> None:
         """Which files bases go on from, by their paths."""
-        wanted = [(path, *link) for path, link in links]
-        if wanted:
-            self._run(lambda db: _put_links(db, wanted), None)
+        wanted = [(path, *link) for path, link in links.items()]
+        self._write("INSERT OR REPLACE INTO links VALUES (?, ?, ?, ?)", wanted)
 
     def paths(self) -> set[bytes]:
-        """The paths of all rows."""
+        """The paths of all entries."""
         nothing: list[tuple[bytes]] = []
         return {path for (path,) in self._run(lambda db: db.execute("SELECT path FROM files").fetchall(), nothing)}
 
-    def drop(self, paths: Iterable[bytes]) -> None:
-        """Forget files."""
-        wanted = [(path,) for path in paths]
-        if wanted:
-            self._run(lambda db: _drop(db, wanted), None)
+    def drop_all_but(self, paths: Iterable[bytes]) -> None:
+        """Forget the files that are none of these."""
+        wanted = [(path,) for path in self.paths() - set(paths)]
+        for table in ("files", "checkpoints"):
+            self._write(f"DELETE FROM {table} WHERE path = ?", wanted)
+
+    def _write(self, statement: str, rows: Sequence[tuple[object, ...]]) -> None:
+        def work(db: sqlite3.Connection) -> None:
+            with _transaction(db):
+                db.executemany(statement, rows)
+
+        if rows:
+            self._run(work, None)
 
     def clear(self) -> None:
         """Begin anew."""
@@ -275,46 +258,46 @@ def _transaction(db: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def _put(db: sqlite3.Connection, rows: Iterable[tuple[Row, bytes]]) -> None:
+def _put(db: sqlite3.Connection, found: Iterable[tuple[bytes, Entry, bytes]]) -> None:
     with _transaction(db):
-        for row, packed in rows:
-            db.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, row.checksum()))
-            db.execute("INSERT OR REPLACE INTO memories VALUES (?, ?)", (row.id, packed))
-            if _read(db, "path", row.path) != [row]:
-                raise sqlite3.DatabaseError("a row is not found where it was put")
+        for path, entry, packed in found:
+            _put_entry(db, path, entry)
+            db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?)", (path, entry.id, packed))
+            if _read(db, "path", path) != {path: entry}:
+                raise sqlite3.DatabaseError("an entry is not found where it was put")
 
 
-def _put_links(db: sqlite3.Connection, links: Sequence[tuple[str, str, int, int]]) -> None:
+def _put_entry(db: sqlite3.Connection, path: bytes, entry: Entry) -> None:
+    row = path, entry.id, _text_of(entry.identity), _encode(entry)
+    db.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)", (*row, _checksum(*row)))
+
+
+def _move(db: sqlite3.Connection, old: bytes, new: bytes) -> None:
     with _transaction(db):
-        db.executemany("INSERT OR REPLACE INTO links VALUES (?, ?, ?, ?)", links)
+        for entry in _read(db, "path", old).values():
+            _put_entry(db, new, entry)
+            db.execute("UPDATE OR REPLACE checkpoints SET path = ? WHERE path = ?", (new, old))
+            db.execute("DELETE FROM files WHERE path = ?", (old,))
 
 
-def _move(db: sqlite3.Connection, old: bytes, row: Row) -> None:
-    with _transaction(db):
-        db.execute("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", (*row, row.checksum()))
-        db.execute("DELETE FROM files WHERE path = ?", (old,))
-
-
-def _drop(db: sqlite3.Connection, paths: Sequence[tuple[bytes]]) -> None:
-    with _transaction(db):
-        db.executemany("DELETE FROM files WHERE path = ?", paths)
-        db.execute("DELETE FROM memories WHERE file NOT IN (SELECT id FROM files)")
-
-
-def _read(db: sqlite3.Connection, where: str = "1", value: object = 1) -> list[Row]:
-    """The rows that fit, else all; DatabaseError for one that is not as it was written."""
-    rows = []
-    for values in db.execute(f"SELECT {_COLUMNS} FROM files WHERE {where} = ?", (value,)).fetchall():
-        row = Row._make(values[:-1])
+def _read(db: sqlite3.Connection, where: str = "1", value: object = 1) -> dict[bytes, Entry]:
+    """The entries that fit, else all, by path; DatabaseError for one that is not as it was written."""
+    found = {}
+    query = f"SELECT path, id, identity, entry, checksum FROM files WHERE {where} = ?"
+    for *row, checksum in db.execute(query, (value,)).fetchall():
         try:
-            fits = row.checksum() == values[-1]
-        except (TypeError, UnicodeEncodeError):  # whatever stands there instead
-            fits = False
-        if not fits:
-            raise sqlite3.DatabaseError("a row does not fit its checksum")
-        rows.append(row)
-    return rows
+            if _checksum(*row) != checksum:
+                raise sqlite3.DatabaseError("an entry does not fit its checksum")
+            found[row[0]] = _entry.decode(row[3])
+        except (TypeError, AttributeError, UnicodeEncodeError, msgspec.DecodeError) as error:  # whatever stands there
+            raise sqlite3.DatabaseError("no entry") from error
+    return found
 
 
-def _pack(memory: bytes) -> bytes:
-    return zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True, write_content_size=True).compress(memory)
+def _checksum(path: bytes, id: int, identity: str, entry: bytes) -> int:
+    return zlib.crc32(entry, zlib.crc32(f"{id} {identity}".encode(), zlib.crc32(path)))
+
+
+def _text_of(identity: tuple[int, int]) -> str:
+    device, inode = identity
+    return f"{device}:{inode}"

@@ -1,4 +1,4 @@
-"""What was found out about a rollout file and is kept, beside its memory, to bring that up to date."""
+"""What the index remembers of a rollout file, and a list is made of: its entry. A warm list reads nothing else."""
 
 from __future__ import annotations
 
@@ -6,43 +6,112 @@ from typing import Any
 
 import msgspec
 
-from rollout.fold.token_ledger import Ledger
-from rollout.home.index.entry_summary import Digest
-from rollout.home.index.seams import NOTHING, Prefix
+from rollout import ids
+from rollout.files.bases import base_of
+from rollout.fold.token_ledger import TokenSpend
+
+UNREADABLE = "cannot be read: "
+"""How the trouble of a file begins that cannot be."""
+TOO_LARGE = "too large to read for a list: `rollout show` reads it whole"
+"""The trouble of a file beyond `limits.LISTED`: no more is told of it than what its head says."""
+EMPTY, FOREIGN = "empty", "no record of a rollout"
 
 
-class Known(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What was found out about a file, up to where its memory ends."""
+class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What a rollout file says. What it does not say is None; counts are of the whole lineage, as a reader sees it."""
 
-    digest: Digest
-    join: bytes
-    """A checksum of the last bytes that the memory covers."""
-    meta: dict[str, Any] | None = None
-    """Of the session_meta, if it lies within the memory, what a lineage needs of it."""
-    meta_is_first: bool = False
-    first: tuple[int, int] | None = None
-    """Segment and offset of the first boundary, if it lies within the memory."""
-    base: tuple[int, int] | None = None
-    base_items: bytes | None = None
-    """The same for the base compaction, and what `tell_items` says of it."""
+    thread: str
+    created: str | None = None
+    """The timestamp of the session_meta, as it stands there."""
+    cwd: str | None = None
+    git_branch: str | None = None
+    model_provider: str | None = None
+    originator: str | None = None
+    cli_version: str | None = None
+    source: str | None = None
+    """cli, exec, vscode, mcp, subagent, … also where the file says more than a word."""
+    parent: str | None = None
+    """The thread that a subagent was started from."""
+    forked_from: str | None = None
+    base: str | None = None
+    """The id of the file that this one continues by reference, or what stands there instead of one."""
+    base_thread: str | None = None
+    """The thread of that file, if it is there; else the same as `base`."""
+    first_message: str | None = None
+    """How the first user's text of the log begins, standing or not, up to 1,000 characters."""
+    model: str | None = None
+    """S4: previous_model."""
+    turns: int = 0
+    """Turns that stand."""
+    messages: int = 0
+    """User and assistant messages in the history now; not those that the program wrote."""
+    tokens: int | None = None
+    """total_tokens of the newest totals (S4)."""
+    damaged: int = 0
+    """Lines that hold damaged bytes, and files that are missing or damaged (as `verify` counts them)."""
     session_ids: tuple[str, ...] = ()
     tags: tuple[tuple[str, str], ...] = ()
-    ledger: Ledger = Ledger()
-    gauge: tuple[int, int] | None = None
-    """Segment and offset of what `context_tokens` was read from, if it lies within the memory."""
-    file_damage: int = 0
-    """How many files of the lineage are missing, and frames damaged."""
+    """The labels that occur, sorted."""
+    text_bytes: int = 0
+    """Those of the text of a sealed file; of a plain one, all that it has."""
+    spent: tuple[TokenSpend, ...] = ()
+    """What the file's own records say was spent, by day and model; not what it holds of the log that it continues."""
+    context_tokens: int | None = None
+    """What the conversation took of the model's window when that was last measured; None if it was compacted since."""
+    trouble: str | None = None
+    """None, or why there is little to say: empty, no record of a rollout, too large …, cannot be read: …"""
+
+    size: int = 0
+    """What the disk said of the file ahead of the scan: size, time of change (Unix ns), device and inode."""
+    mtime_ns: int = 0
+    identity: tuple[int, int] = (0, 0)
+    scanned_ns: int = 0
+    """When it was scanned (Unix ns)."""
+    id: int = 0
+    """A number that stands for the file while it grows; once its contents are others, it has another."""
     bases: tuple[tuple[str, int, int], ...] = ()
     """Path, device and inode of the file that it goes on from, if it does."""
     wants: str | None = None
     """The id of the file of a base that is missing."""
-    floor: tuple[int, int] | None = None
-    """The `Floor` at which the memory ends; None for the beginning of the log."""
-    prefix: Prefix = NOTHING
-    """What the log says up to there."""
+    bases_print: bytes = b""
+    """What the index saw of all files beneath it (see `Index`)."""
 
 
-class Told(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """How a `Known` begins, for who needs no more of it."""
+def entry_of_meta(meta: dict[str, Any] | None, thread: str) -> Entry:
+    """The fields of an entry that a session_meta gives."""
+    meta = meta or {}
+    git, source, parent = meta.get("git"), meta.get("source"), None
+    if isinstance(source, dict):
+        spawn = source.get("subagent")
+        spawn = spawn.get("thread_spawn") if isinstance(spawn, dict) else None
+        parent = spawn.get("parent_thread_id") if isinstance(spawn, dict) else None
+        source = next(iter(source), None)
+    return Entry(
+        thread=thread,
+        created=_text(meta.get("timestamp")),
+        cwd=_text(meta.get("cwd")),
+        git_branch=_text(git.get("branch")) if isinstance(git, dict) else None,
+        model_provider=_text(meta.get("model_provider")),
+        originator=_text(meta.get("originator")),
+        cli_version=_text(meta.get("cli_version")),
+        source=_text(source),
+        parent=_id(parent),
+        forked_from=_id(meta.get("forked_from_id")),
+        base=base_id(meta),
+        base_thread=base_id(meta),
+    )
 
-    digest: Digest
+
+def base_id(meta: dict[str, Any] | None) -> str | None:
+    """The id of the file that one with this session_meta continues, or what stands there instead of one."""
+    base = base_of(meta)
+    return None if base is None else base.id or _text(base.told)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _id(value: object) -> str | None:
+    """A thread id as file names have it; any other text as it stands."""
+    return (ids.file_id_of(value) or value) if isinstance(value, str) else None

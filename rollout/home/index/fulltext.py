@@ -11,7 +11,6 @@ which begins by looking whether another process was faster.
 from __future__ import annotations
 
 import contextlib
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -20,15 +19,13 @@ from rollout.dialects.codex import envelope as codec
 from rollout.dialects.codex import records as r
 from rollout.dialects.codex.items import text_of
 from rollout.errors import SourceError
-from rollout.files.disk import FileSystem
 from rollout.files.layout import RolloutFile
 from rollout.files.lineage import open_path, visible_end
 from rollout.format import lines
-from rollout.home.index.database import RACY_NS
-from rollout.home.index.entry_summary import TOO_LARGE
+from rollout.home.index.entry import TOO_LARGE
 from rollout.home.index.index import Index
 from rollout.home.query import Query, indexed
-from rollout.home.threads import Skipped
+from rollout.home.threads import Skipped, Thread
 from rollout.items.texts import KINDS
 from rollout.limits import LISTED
 
@@ -39,11 +36,10 @@ _MOST_CANDIDATES = 20_000
 _FEW_DOCUMENTS = 20_000
 _FEW_FILES = 500
 _PAGE = 256
-_NO_FILE = (0, 0)
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS texts_taken (
-    key INTEGER PRIMARY KEY AUTOINCREMENT, file INTEGER UNIQUE, generation INTEGER,
-    size INTEGER, mtime_ns INTEGER, taken INTEGER, lines INTEGER
+    key INTEGER PRIMARY KEY AUTOINCREMENT, file INTEGER UNIQUE, size INTEGER, mtime_ns INTEGER, taken INTEGER,
+    lines INTEGER
 );
 CREATE TABLE IF NOT EXISTS documents (id INTEGER PRIMARY KEY, line INTEGER, size INTEGER, kind INTEGER);
 CREATE TABLE IF NOT EXISTS texts_lost (documents INTEGER);
@@ -74,8 +70,8 @@ class _Taken(NamedTuple):
 class Texts:
     """The documents of an index, for one search. SourceError where this SQLite cannot search texts."""
 
-    def __init__(self, index: Index, fs: FileSystem) -> None:
-        self._index, self._fs = index, fs
+    def __init__(self, index: Index) -> None:
+        self._index = index
         self._db = index.connection
         try:
             if not self._db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'texts'").fetchone()[0]:
@@ -89,8 +85,7 @@ class Texts:
                 "this SQLite cannot search texts (it has no FTS5)", remedy="use a Python whose sqlite3 has it"
             ) from error
         self._tidy()
-        self._within = os.fsencode(index.home) + os.fsencode(os.sep)
-        self._settled: dict[bytes, tuple[int, int, int, str]] | None = None
+        self._all: dict[int, _Taken] | None = None
         self._keys: dict[str, int] = {}
         """The files that were looked at, as far as there is something of them."""
         self.passed_over: dict[str, Skipped] = {}
@@ -101,65 +96,53 @@ class Texts:
         self._candidates: tuple[Query, set[int] | None] | None = None
         self._version = 0
 
-    def take(self, entries: Iterable[RolloutFile]) -> None:
+    def take(self, files: Iterable[RolloutFile]) -> None:
         """Takes what is new in some files, in as few transactions as may be. One that cannot be read has nothing."""
         self._notice_others()
-        files = {}
-        for entry in entries:
-            key = self._whole(entry)
-            if key is not None:
-                self._keys[entry.file] = key
+        new = {}
+        for file in files:
+            entry = self._index.entry(file)
+            if entry is None:
                 continue
-            if self._index.trouble(entry) == TOO_LARGE:
-                self.passed_over[entry.file] = Skipped(entry.path, f"not searched: {TOO_LARGE}")
-                continue
-            file = self._index.file_id(entry)
-            if file != _NO_FILE:
-                files[entry.file] = file
+            if entry.trouble == TOO_LARGE:
+                self.passed_over[file.file] = Skipped(file.path, f"not searched: {TOO_LARGE}")
+            elif (taken := self._all_taken().get(entry.id)) and taken[1:3] == (entry.size, entry.mtime_ns):
+                self._keys[file.file] = taken.key
+            elif (stored := self._index.stored(file)) is not None:
+                new[file.file] = stored.id
                 with contextlib.suppress(OSError, SourceError):
-                    self._take(entry, file)
+                    self._take(file, stored.id)
         self._write()
-        for path, file in files.items():
-            taken = self._taken(file)
-            if taken is not None:
+        for path, id in new.items():
+            if taken := self._taken(id):
                 self._keys[path] = taken.key
 
-    def _whole(self, entry: RolloutFile) -> int | None:
-        """The key of a file that is as it was when it was taken, to its end; by one question for all files."""
-        if self._settled is None:
-            rows = self._db.execute(
-                "SELECT files.path, texts_taken.key, files.size, files.mtime_ns, files.identity "
-                "FROM files JOIN texts_taken ON texts_taken.file = files.id AND texts_taken.generation = "
-                "files.generation AND texts_taken.size = files.size AND texts_taken.mtime_ns = files.mtime_ns "
-                "WHERE abs(files.seen_ns - files.mtime_ns) >= ?",
-                (RACY_NS,),
-            ).fetchall()
-            self._settled = {path: (key, *seen) for path, key, *seen in rows}
-        known = self._settled.get(os.fsencode(entry.file).removeprefix(self._within))
-        if known is None:
-            return None
-        try:
-            status = self._fs.status(entry.file)
-        except (OSError, SourceError):
-            return None
-        key, *seen = known
-        return key if seen == [status.size, status.mtime_ns, "{}:{}".format(*status.identity)] else None
+    def _all_taken(self) -> dict[int, _Taken]:
+        """What was taken of all files, by their ids: one question for all of them."""
+        if self._all is None:
+            rows = self._db.execute("SELECT file, key, size, mtime_ns, taken, lines FROM texts_taken").fetchall()
+            self._all = {file: _Taken(*row) for file, *row in rows}
+        return self._all
+
+    def holds(self, thread: Thread, query: Query) -> bool:
+        """Whether a file of a thread has a document that holds what is asked for."""
+        return any(True for file in thread.files for _ in self.find(file, query))
 
     def find(
-        self, entry: RolloutFile, query: Query, kinds: Iterable[str] = KINDS, before: int | None = None
+        self, file: RolloutFile, query: Query, kinds: Iterable[str] = KINDS, before: int | None = None
     ) -> Iterator[Document]:
         """The documents of a file, taken by now, that hold what is asked for: newest first.
 
         `before`: only those that begin ahead of that offset.
         """
         wanted = [KINDS.index(kind) for kind in kinds]
-        key, last = self._key_of(entry), None
+        key, last = self._key_of(file), None
         while key is not None and key != last:  # another process may begin the file anew meanwhile
             if self._may_hold(key, query):
                 for document in self._documents(key, query, wanted, before):
                     before = document.offset
                     yield document
-            key, last = self._key_of(entry), key
+            key, last = self._key_of(file), key
 
     def _documents(self, key: int, query: Query, wanted: Sequence[int], before: int | None) -> Iterator[Document]:
         first = key << _OFFSET_BITS
@@ -174,13 +157,13 @@ class Texts:
                 yield Document(id - first, size, line, KINDS[kind])
             end = rows[-1][0]
 
-    def _key_of(self, entry: RolloutFile) -> int | None:
+    def _key_of(self, file: RolloutFile) -> int | None:
         """The key of a file, which is taken if it was not; None if there is nothing of it."""
         self._notice_others()
-        key = self._keys.get(entry.file)
+        key = self._keys.get(file.file)
         if key is None:
-            self.take([entry])
-            key = self._keys.get(entry.file)
+            self.take([file])
+            key = self._keys.get(file.file)
             self._notice_others()  # one that has taken it meanwhile: who may hold what was asked before that
         return key
 
@@ -188,7 +171,7 @@ class Texts:
         """What is known of the tables holds as long as no other process writes to them."""
         (version,) = self._db.execute("PRAGMA data_version").fetchone()
         if version != self._version:
-            self._version, self._candidates, self._settled = version, None, None
+            self._version, self._candidates, self._all = version, None, None
             self._keys.clear()
 
     def _may_hold(self, key: int, query: Query) -> bool:
@@ -202,19 +185,18 @@ class Texts:
             self._new.clear()
         return self._candidates[1] is None or key in self._candidates[1] or key in self._new
 
-    def _taken(self, file: tuple[int, int]) -> _Taken | None:
-        """What was taken of a file as it is now; None for nothing, or of one that stood there before."""
-        row = self._db.execute(
-            "SELECT key, size, mtime_ns, taken, lines FROM texts_taken WHERE file = ? AND generation = ?", file
-        ).fetchone()
+    def _taken(self, id: int) -> _Taken | None:
+        """What was taken of the file with that id; None for nothing."""
+        query = "SELECT key, size, mtime_ns, taken, lines FROM texts_taken WHERE file = ?"
+        row = self._db.execute(query, (id,)).fetchone()
         return None if row is None else _Taken(*row)
 
-    def _take(self, entry: RolloutFile, file: tuple[int, int]) -> None:
-        status = self._fs.status(entry.file)
-        known = self._taken(file)
+    def _take(self, file: RolloutFile, id: int) -> None:
+        status = self._index.fs.status(file.file)
+        known = self._taken(id)
         if known is not None and (known.size, known.mtime_ns) == (status.size, status.mtime_ns):
             return
-        opened = open_path(entry.path, fs=self._fs, keys=self._index.keys, limits=LISTED)
+        opened = open_path(file.path, fs=self._index.fs, keys=self._index.keys, limits=LISTED)
         try:
             source = opened.source
             at, line = (0, 0) if known is None else (known.taken, known.lines)
@@ -224,10 +206,10 @@ class Texts:
                 self._waiting_bytes += block.end - at
                 at, line = block.end, block.lines
                 if self._waiting_bytes >= _BATCH_BYTES:
-                    self._waiting.append(_Part(file, known, _Taken(0, -1, -1, at, line), texts))
+                    self._waiting.append(_Part(id, known, _Taken(0, -1, -1, at, line), texts))
                     self._write()
-                    known, texts = self._taken(file), []
-            self._waiting.append(_Part(file, known, _Taken(0, status.size, status.mtime_ns, at, line), texts))
+                    known, texts = self._taken(id), []
+            self._waiting.append(_Part(id, known, _Taken(0, status.size, status.mtime_ns, at, line), texts))
         finally:
             opened.close()
 
@@ -264,11 +246,9 @@ class Texts:
                 (*part.now[1:], part.known.key),
             )
             return part.known.key
-        old = self._db.execute("SELECT key FROM texts_taken WHERE file = ?", part.file[:1]).fetchall()
-        self._forget([key for (key,) in old])
         key = self._db.execute(
-            "INSERT INTO texts_taken (file, generation, size, mtime_ns, taken, lines) VALUES (?, ?, ?, ?, ?, ?)",
-            (*part.file, *part.now[1:]),
+            "INSERT INTO texts_taken (file, size, mtime_ns, taken, lines) VALUES (?, ?, ?, ?, ?)",
+            (part.file, *part.now[1:]),
         ).lastrowid
         assert key is not None
         return key
@@ -321,9 +301,9 @@ class _Text(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Texts of a file (id and generation) that are to be added to what was `known` of it."""
+    """Texts of a file that are to be added to what was `known` of it."""
 
-    file: tuple[int, int]
+    file: int
     known: _Taken | None
     now: _Taken
     texts: list[_Text]

@@ -1,8 +1,12 @@
 """The index of a home: what was found out about its rollouts, in an SQLite file. Only ever a cache.
 
 An entry holds as long as size, time of change and inode of its file are what they were; a file that grew is read from
-where its memory ends (see `look`); anything else is read anew. A file that was changed within two seconds of the look
-at it may have been changed again in the same tick of the file system's clock: it is looked at once more.
+where its checkpoint ends (see `scan`); anything else is scanned anew. A file that was changed within two seconds of its
+scan may have been changed again in the same tick of the file system's clock: it is scanned once more.
+
+What is known of a fork depends on all files beneath it. Their *print* is a checksum of their paths and of what the disk
+knows them by now: as long as it is the same, nothing that the fork goes on from was replaced, moved or deleted. Which
+file each base goes on from is remembered (its *link*), so that nobody has to open them to know that.
 
 Several processes may use it at once: each transaction is short, what two find out about one file is the same, and the
 later one counts. What is corrupt or of another schema is thrown away and built anew; where the home cannot be written,
@@ -12,12 +16,13 @@ the same code runs over a database in memory. No symbolic link is followed to it
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import sqlite3
 import stat
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
@@ -25,53 +30,61 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from rollout.errors import NotFound, SourceError
-from rollout.files import layout as homes
+from rollout.files import layout
 from rollout.files.bases import Bases
 from rollout.files.disk import REAL, FileSystem
 from rollout.files.encrypted.keys import NO_KEYS, Keys
 from rollout.files.layout import RolloutFile
 from rollout.files.port import Status
-from rollout.home.index.base_links import Links
-from rollout.home.index.database import RACY_NS, Cache, Row
-from rollout.home.index.entry import Known, Told
-from rollout.home.index.entry_summary import TOO_LARGE, Digest
-from rollout.home.index.seams import Prefixes
-from rollout.home.index.status import IndexStatus
+from rollout.home.index.database import NAME, Database, Link
+from rollout.home.index.entry import UNREADABLE, Entry
 from rollout.ids import FileId
 from rollout.limits import LISTED, Limits
 
 if TYPE_CHECKING:
-    from rollout.fold.checkpoint import Memory
-    from rollout.home.index.scan import Look
+    from rollout.home.index.checkpoint import Checkpoint, Prefix
+    from rollout.home.index.scan import Seam
 
-NAME = "rollout-index.sqlite3"
 _MOST_TRIES = 3
 _MOST_WAITING, _MOST_WAITING_BYTES = 64, 4 << 20  # that are written in one transaction
-UNREADABLE = "cannot be read: "
-"""How the trouble of a file begins that cannot be."""
-UNTOLD = (UNREADABLE, TOO_LARGE)
-"""How the troubles begin of files that have more to tell than is known of them."""
+_RACY_NS = 2_000_000_000
+"""What was changed so shortly before it was scanned may have changed again in the same tick."""
 
 T = TypeVar("T")
 Progress = Callable[[int, int], None]
 """Bytes done, bytes in all."""
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class IndexStatus:
+    """`entries` rollouts are known, of `files` in the home; `stale` are to be read (again), which is `stale_bytes`.
+
+    `path` is None where the index is in memory; `bytes` is what its files take on the disk.
+    """
+
+    path: Path | None
+    entries: int
+    files: int
+    stale: int
+    stale_bytes: int
+    bytes: int
+
+
 class Index:
-    """An open index; close it, or use it as a context manager. Several threads may share it."""
+    """An open index, for one operation of one thread; close it, or use it as a context manager."""
 
     def __init__(
-        self, home: Path, fs: FileSystem, keys: Keys, clock: Callable[[], float], limits: Limits, cache: Cache
+        self, home: Path, fs: FileSystem, keys: Keys, clock: Callable[[], float], limits: Limits, database: Database
     ) -> None:
-        self.home, self.keys = home, keys
-        self._fs, self._clock, self._limits, self._cache = fs, clock, limits, cache
+        self.home, self.fs, self.keys = home, fs, keys
+        self._clock, self._limits, self._database = clock, limits, database
         self._top = os.fspath(home / "_")[:-1]
-        self._skip = len(self._top)
-        self._lock = threading.RLock()
-        self._waiting: dict[bytes, tuple[Row, bytes]] = {}
+        self._waiting: dict[bytes, tuple[Entry, bytes]] = {}
         self._waiting_bytes = 0
-        self._bases, self._links, self._prefixes = Bases(home, fs), Links(cache, fs), Prefixes()
-        self._ahead: dict[bytes, Row] = {}  # rows that were read at once
+        self._bases, self._links = Bases(home, fs), _Links(database, fs)
+        self._prefixes: dict[Seam, Prefix] = {}
+        self._ahead: dict[bytes, Entry] = {}  # what was read at once
+        self._progress = _Progress(None, int)
 
     @classmethod
     def open(
@@ -88,7 +101,7 @@ class Index:
         In memory too where there are keys: not a word of what is encrypted is to stand on the disk.
         """
         is_kept = _is_on_disk(home, fs) and not keys
-        return cls(home, fs, keys, clock, limits, Cache(home / NAME if is_kept else None))
+        return cls(home, fs, keys, clock, limits, Database(home / NAME if is_kept else None))
 
     def __enter__(self) -> Index:
         return self
@@ -100,251 +113,264 @@ class Index:
 
     def close(self) -> None:
         """Keeps what was found out, and lets go of the file."""
-        with self._lock:
-            self._flush()
-            self._cache.close()
+        self._flush()
+        self._database.close()
 
     @property
     def connection(self) -> sqlite3.Connection:
         """The database, in autocommit; for tables of others, that belong to the same cache."""
-        return self._cache.connection
+        return self._database.connection
 
     def recover(self, error: sqlite3.DatabaseError) -> bool:
         """After an error of `connection`: True if that is now another one, to begin anew with."""
-        with self._lock:
-            return self._cache.recover(error)
+        return self._database.recover(error)
 
-    def digests(
-        self, entries: Iterable[RolloutFile], progress: Progress | None = None, *, at_once: bool = False
-    ) -> Iterator[tuple[RolloutFile, Digest, float]]:
-        """What each file says, and when it was changed (Unix seconds), in the order of the entries.
+    def entries(
+        self, files: Iterable[RolloutFile], progress: Progress | None = None, *, at_once: bool = False
+    ) -> Iterator[tuple[RolloutFile, Entry]]:
+        """The entries of files, in their order. One that went away is left out. Files may have changed since before.
 
-        Each is brought up to date when it is asked for. A file that cannot be read has a digest that says so; one that
-        went away is left out. `at_once`: the entries are most of the home, and so their rows are read at once.
+        Each is brought up to date when it is asked for. `at_once`: they are most of the home, and are read at once.
         """
-        with self._lock:
-            self._ahead = self._cache.rows() if at_once else {}
-            self._bases.forget()
-            self._links.forget()
-        files = entries if progress is None else list(entries)
-        done = _Progress(progress, lambda: sum(size for _, size in self._stale(files)))
+        self._ahead = self._database.entries() if at_once else {}
+        self._forget_bases()
+        if progress is not None:
+            files = list(files)
+        self._progress = _Progress(progress, lambda: sum(size for _, size in self._stale(files)))
         try:
-            for entry in files:
-                with self._lock:
-                    found = self._bring_up(entry, done)
-                if found is not None:
-                    yield entry, found[1], found[0].mtime_ns / 1e9
+            for file in files:
+                entry = self.entry(file)
+                if entry is not None:
+                    yield file, entry
         finally:
-            with self._lock:
-                self._ahead = {}
-                self._flush()
+            self._ahead, self._progress = {}, _Progress(None, int)
+            self._flush()
 
-    def file_id(self, entry: RolloutFile) -> tuple[int, int]:
-        """Id and generation of a file (another generation once it is replaced); (0, 0) if it cannot be read."""
-        with self._lock:
-            row = self._current(entry)
-            return (0, 0) if row is None else (row.id, row.generation)
+    def entry(self, file: RolloutFile) -> Entry | None:
+        """The entry of a file as it is now, which is scanned if it has changed; None if it is gone.
 
-    def trouble(self, entry: RolloutFile) -> str | None:
-        """Why there is little to tell of a file (see `Digest`); None if there is none, or the file is gone."""
-        with self._lock:
-            found = self._bring_up(entry, _NO_PROGRESS)
-        return None if found is None else found[1].trouble
+        A file that cannot be read has an entry that says so.
+        """
+        status = Status(0, 0, (0, 0))
+        try:
+            status = self.fs.status(file.file)
+            known = self._known(file) or self._moved(file, status)
+            if known is not None and self._holds(known, status):
+                return known
+            return self._scan(file, status, known)
+        except (FileNotFoundError, NotFound):
+            return None
+        except (OSError, SourceError) as error:
+            why = error.message if isinstance(error, SourceError) else error.strerror or str(error)
+            size, mtime_ns, trouble = status.size, status.mtime_ns, f"{UNREADABLE}{why}"
+            return Entry(file.thread, size=size, mtime_ns=mtime_ns, trouble=trouble)
 
-    def verdicts(self, entry: RolloutFile) -> dict[int, tuple[str, str | None]]:
+    def stored(self, file: RolloutFile) -> Entry | None:
+        """The entry of a file as it stands in the database; the file is scanned only if it has changed."""
+        with contextlib.suppress(OSError, SourceError):
+            status, known = self.fs.status(file.file), self._known(file)
+            if known is None or not self._holds(known, status, is_certain=False):
+                self.entry(file)
+        self._flush()
+        return self._database.entry(self._key(file))
+
+    def verdicts(self, file: RolloutFile) -> dict[int, tuple[str, str | None]]:
         """What became of each line of a file (as `explain` says it) and the id of its turn, by the record's offset.
 
         Of the lines that are remembered: a record at the end without a line end is not. Reads nothing that was read.
         """
         from rollout.home.index.statuses import tell_fates
 
-        with self._lock:
-            row = self._current(entry)
-            before = None if row is None else self._recall(row)
-        return {} if before is None else tell_fates(before[1], self._limits)
+        entry = self.stored(file)
+        known = None if entry is None else self._checkpoint(self._key(file), entry)
+        return {} if known is None else tell_fates(known.memory, self._limits)
 
-    def refresh(self, *, rebuild: bool = False, progress: Progress | None = None) -> IndexStatus:
-        """Bring all files of the home up to date and forget those that are gone; `rebuild`: begin with nothing."""
-        with self._lock:
-            if rebuild:
-                self._waiting.clear()
-                self._cache.clear()
-        entries = sorted(homes.scan(self.home, fs=self._fs), key=lambda entry: entry.order, reverse=True)
-        for _ in self.digests(entries, progress):
+    def refresh(self, *, rebuild: bool = False, texts: bool = False, progress: Progress | None = None) -> IndexStatus:
+        """Bring all files of the home up to date and forget those that are gone.
+
+        `rebuild`: begin with nothing. `texts`: those that are searched, too.
+        """
+        from rollout.home.index.fulltext import Texts
+
+        if rebuild:
+            self._waiting.clear()
+            self._database.clear()
+        files = sorted(layout.scan(self.home, fs=self.fs), key=lambda file: file.order, reverse=True)
+        for _ in self.entries(files, progress):
             pass
-        with self._lock:
-            there = {self._key(entry) for entry in entries}
-            self._cache.drop(self._cache.paths() - there)
+        self._database.drop_all_but(map(self._key, files))
+        if texts:
+            Texts(self).take(files)
         return self.status()
 
     def status(self) -> IndexStatus:
         """What the index knows of the home. Opens no rollout."""
-        with self._lock:
-            self._flush()
-            self._bases.forget()
-            self._links.forget()
-            entries = list(homes.scan(self.home, fs=self._fs))
-            stale = list(self._stale(entries))
-            path = self._cache.path
-            return IndexStatus(
-                path=path,
-                entries=len(self._cache.paths()),
-                files=len(entries),
-                stale=len(stale),
-                stale_bytes=sum(size for _, size in stale),
-                bytes=0 if path is None else path.stat().st_size,
-            )
-
-    def _stale(self, entries: Iterable[RolloutFile]) -> Iterator[tuple[RolloutFile, int]]:
-        """The entries that are to be read, with how many bytes that is about."""
-        for entry in entries:
-            with contextlib.suppress(OSError, SourceError), self._lock:
-                status = self._fs.status(entry.file)
-                row = self._row(entry)
-                if row is None or not self._holds(row, status):
-                    grew = row is not None and row.identity == _identity(status) and row.size < status.size
-                    yield entry, status.size - row.size if grew and row is not None else status.size
-
-    def _bring_up(self, entry: RolloutFile, done: _Progress) -> tuple[Status, Digest] | None:
-        """The digest of a file as it is now; None if it is gone."""
-        status = None
-        try:
-            status = self._fs.status(entry.file)
-            row = self._row(entry) or self._moved(entry, status)
-            if row is not None and self._holds(row, status):
-                told = _unpack(row, _told)
-                if told is not None:
-                    return status, told.digest
-            return status, self._look(entry, status, row, done).known.digest
-        except (FileNotFoundError, NotFound):
-            return None
-        except (OSError, SourceError) as error:
-            why = error.message if isinstance(error, SourceError) else error.strerror or str(error)
-            status = status or Status(0, 0, (0, 0))
-            return status, Digest(entry.thread, bytes=status.size, trouble=f"{UNREADABLE}{why}")
-
-    def _current(self, entry: RolloutFile) -> Row | None:
-        """The row of a file, as it stands in the database; the file is read only if it has changed."""
-        with contextlib.suppress(OSError, SourceError):
-            status, row = self._fs.status(entry.file), self._row(entry)
-            if row is None or not self._holds(row, status, settled=False):
-                self._bring_up(entry, _NO_PROGRESS)
         self._flush()
-        return self._cache.get(self._key(entry))
+        self._forget_bases()
+        files = list(layout.scan(self.home, fs=self.fs))
+        stale = list(self._stale(files))
+        path = self._database.path
+        return IndexStatus(
+            path=path,
+            entries=len(self._database.paths()),
+            files=len(files),
+            stale=len(stale),
+            stale_bytes=sum(size for _, size in stale),
+            bytes=0 if path is None else path.stat().st_size,
+        )
 
-    def _look(self, entry: RolloutFile, status: Status, row: Row | None, done: _Progress) -> Look:
-        from rollout.home.index.scan import look
+    def _stale(self, files: Iterable[RolloutFile]) -> Iterator[tuple[RolloutFile, int]]:
+        """The files that are to be read, with how many bytes that is about."""
+        for file in files:
+            with contextlib.suppress(OSError, SourceError):
+                status, known = self.fs.status(file.file), self._known(file)
+                if known is None or not self._holds(known, status):
+                    grew = known is not None and known.identity == status.identity and known.size < status.size
+                    yield file, status.size - known.size if grew and known is not None else status.size
 
-        seen_ns = int(self._clock() * 1e9)
-        before = None
-        if row is not None and row.identity == _identity(status) and row.size != status.size and not entry.sealed:
-            before = self._recall(row) if self._bases_hold(row) else None
-        found = look(
-            entry.path,
+    def _scan(self, file: RolloutFile, status: Status, known: Entry | None) -> Entry:
+        from rollout.home.index.scan import scan
+
+        key, scanned_ns, before = self._key(file), int(self._clock() * 1e9), None
+        if known is not None and known.identity == status.identity and known.size != status.size and not file.sealed:
+            before = self._checkpoint(key, known) if self._bases_hold(known) else None
+        found = scan(
+            file.path,
             self.home,
-            before=before,
-            fs=self._fs,
+            before=None if known is None or before is None else (known, before),
+            fs=self.fs,
             keys=self.keys,
             limits=self._limits,
-            progress=done.within(status.size - (0 if before is None else before[1].end)),
+            progress=self._progress.within(status.size - (0 if before is None else before.memory.end)),
             bases=self._bases,
             prefixes=self._prefixes,
         )
         self._links.add(found.links)
-        if found.identity != status.identity:  # replaced between the two: the next look finds out what it is
-            return found
-        is_new = found.is_new and (row is None or row.size != status.size or not self._is_same(row, found))
-        generation = _new_number() if is_new or row is None else row.generation
-        bases = msgspec.msgpack.encode(self._bases_of(found.known))
-        known = msgspec.msgpack.encode(found.known)
-        key, number = self._key(entry), _new_number() if row is None else row.id
-        now = Row(key, number, _identity(status), status.size, status.mtime_ns, seen_ns, generation, bases, known)
-        memory = found.memory.encode()
-        self._waiting[key] = now, memory
-        self._ahead.pop(key, None)
-        self._waiting_bytes += len(memory)
-        if len(self._waiting) >= _MOST_WAITING or self._waiting_bytes >= _MOST_WAITING_BYTES:
-            self._flush()
-        return found
+        is_same = known is not None and (
+            not found.is_new
+            or (known.size == status.size and self._checkpoint(key, known) == found.checkpoint)  # once more
+        )
+        entry = msgspec.structs.replace(
+            found.entry,
+            size=status.size,
+            mtime_ns=status.mtime_ns,
+            scanned_ns=scanned_ns,
+            id=known.id if known is not None and is_same else _new_number(),
+            bases_print=self._print_of_bases(found.entry),
+        )
+        if entry.identity == status.identity:  # else replaced between the two: the next scan finds out what it is
+            checkpoint = msgspec.msgpack.encode(found.checkpoint)
+            self._waiting[key] = entry, checkpoint
+            self._ahead.pop(key, None)
+            self._waiting_bytes += len(checkpoint)
+            if len(self._waiting) >= _MOST_WAITING or self._waiting_bytes >= _MOST_WAITING_BYTES:
+                self._flush()
+        return entry
 
-    def _is_same(self, row: Row, found: Look) -> bool:
-        """Whether a file that was looked at once more says what it said."""
-        before = self._recall(row)
-        return before is not None and before == (found.known, found.memory)
-
-    def _holds(self, row: Row, status: Status, *, settled: bool = True) -> bool:
-        """Whether a file is as it was when it was looked at; `settled`: and surely has not changed since, unseen."""
-        if row.size != status.size or row.mtime_ns != status.mtime_ns or row.identity != _identity(status):
+    def _holds(self, entry: Entry, status: Status, *, is_certain: bool = True) -> bool:
+        """Whether a file is as it was when it was scanned; `is_certain`: and surely has not changed since, unseen."""
+        if (entry.size, entry.mtime_ns, entry.identity) != status[:3]:
             return False
-        if settled and abs(row.seen_ns - row.mtime_ns) < RACY_NS:
-            return False
-        return self._bases_hold(row)
+        return not (is_certain and abs(entry.scanned_ns - entry.mtime_ns) < _RACY_NS) and self._bases_hold(entry)
 
-    def _bases_hold(self, row: Row) -> bool:
-        if row.bases == _NO_BASES:
-            return True
-        known = _unpack(row, _known)
-        return known is not None and msgspec.msgpack.encode(self._bases_of(known)) == row.bases
+    def _bases_hold(self, entry: Entry) -> bool:
+        return (not entry.bases and entry.wants is None) or self._print_of_bases(entry) == entry.bases_print
 
-    def _bases_of(self, known: Known) -> list[tuple[str, int, int, bool]]:
-        """What the answer depends on beside the file itself: its bases, and for a missing one what may be it."""
-        found = []
-        for path, device, inode in known.bases:
-            with contextlib.suppress(OSError, SourceError):
-                status = self._fs.status(path)
-                found.append((path, *status.identity, status.identity == (device, inode)))
-            found.append((self._links.print_of(path), 0, 0, False))
-        if known.wants is not None:
-            found.append(("", 0, 0, False))
-            for file in self._bases.all_of(FileId(known.wants)):
+    def _print_of_bases(self, entry: Entry) -> bytes:
+        """What an entry depends on beside the file itself: its bases, and for a missing one what may be it."""
+        found: list[tuple[object, ...]] = []
+        for path, *identity in entry.bases:
+            now = self._links.identity(path)
+            found.append((path, now, now == (*identity,), self._links.print_of(path)))
+        if entry.wants is not None:
+            for path in map(str, self._bases.all_of(FileId(entry.wants))):
                 with contextlib.suppress(OSError, SourceError):
-                    found.append((str(file), self._fs.status(file).size, 0, False))
-        return found
+                    found.append((path, self.fs.status(path).size))
+        return msgspec.msgpack.encode(found)
 
-    def _row(self, entry: RolloutFile) -> Row | None:
-        key = self._key(entry)
-        return self._waiting[key][0] if key in self._waiting else self._ahead.get(key) or self._cache.get(key)
+    def _forget_bases(self) -> None:
+        self._bases.forget()
+        self._links.forget()
 
-    def _moved(self, entry: RolloutFile, status: Status) -> Row | None:
-        """The row of a file that lay elsewhere in the home under the same name."""
-        key = self._key(entry)
-        for row in self._cache.find(_identity(status)):
-            old = Path(os.fsdecode(row.path))
-            if old.name == entry.path.name and not self._is_there(self.home / old):
-                moved = row._replace(path=key)
-                self._cache.move(row.path, moved)
-                return moved
+    def _known(self, file: RolloutFile) -> Entry | None:
+        key = self._key(file)
+        return self._waiting[key][0] if key in self._waiting else self._ahead.get(key) or self._database.entry(key)
+
+    def _moved(self, file: RolloutFile, status: Status) -> Entry | None:
+        """The entry of a file that lay elsewhere in the home under the same name."""
+        for path, entry in self._database.known_as(status.identity).items():
+            old = self.home / os.fsdecode(path)
+            if old.name == file.name and self._links.identity(str(old)) is None:
+                self._database.move(path, self._key(file))
+                return entry
         return None
 
-    def _is_there(self, path: Path) -> bool:
-        try:
-            self._fs.status(path)
-        except (OSError, SourceError):
-            return False
-        return True
+    def _checkpoint(self, key: bytes, entry: Entry) -> Checkpoint | None:
+        from rollout.home.index.checkpoint import decode_checkpoint
 
-    def _recall(self, row: Row) -> tuple[Known, Memory] | None:
-        from rollout.fold.checkpoint import Memory
-
-        if row.path in self._waiting:
+        if key in self._waiting:
             self._flush()
-        known, memory = _unpack(row, _known), self._cache.memory(row)
-        if known is None or memory is None:
-            return None
-        try:
-            return known, Memory.decode(memory)
-        except msgspec.DecodeError:
-            return None
+        found = self._database.checkpoint(key, entry.id)
+        with contextlib.suppress(msgspec.DecodeError):
+            return None if found is None else decode_checkpoint(found)
+        return None
 
     def _flush(self) -> None:
         if self._waiting:
-            self._cache.put(self._waiting.values())
+            self._database.put(self._waiting)
             self._waiting.clear()
             self._waiting_bytes = 0
 
-    def _key(self, entry: RolloutFile) -> bytes:
-        path = entry.file
-        return os.fsencode(path[self._skip :] if path.startswith(self._top) else path)
+    def _key(self, file: RolloutFile) -> bytes:
+        return os.fsencode(file.file.removeprefix(self._top))
+
+
+class _Links:
+    """Which file each base of a home goes on from. Each file beneath others is looked at once until `forget`."""
+
+    def __init__(self, database: Database, fs: FileSystem) -> None:
+        self._database, self._fs = database, fs
+        self._known: dict[str, Link | None] = {}
+        self._prints: dict[str, int] = {}
+
+    def forget(self) -> None:
+        """Files may have changed."""
+        self._known.clear()
+        self._prints.clear()
+
+    def add(self, links: Mapping[str, Link]) -> None:
+        """What was found when files were opened."""
+        new = {path: link for path, link in links.items() if self._link(path) != link}
+        if not self._prints.keys().isdisjoint(new):
+            self._prints.clear()
+        self._known.update(new)
+        self._database.put_links(new)
+
+    def print_of(self, path: str) -> int:
+        """The print of all files beneath one; 0 if there are none, or none was ever met."""
+        way: list[tuple[str, Link]] = []
+        at, seen = path, {path}
+        while at not in self._prints and (link := self._link(at)) is not None and link.base not in seen:
+            way.append((at, link))
+            at = link.base
+            seen.add(at)
+        found = self._prints.setdefault(at, 0)
+        for user, link in reversed(way):
+            now = self.identity(link.base)
+            told = msgspec.msgpack.encode((link.base, now, now == link[1:], found))
+            found = self._prints[user] = zlib.crc32(told)
+        return found
+
+    def identity(self, path: str) -> tuple[int, int] | None:
+        """What the disk knows a file by now; None for none."""
+        with contextlib.suppress(OSError, SourceError):
+            return self._fs.status(path).identity
+        return None
+
+    def _link(self, path: str) -> Link | None:
+        if path not in self._known:
+            self._known[path] = self._database.link(path)
+        return self._known[path]
 
 
 class _Progress:
@@ -369,18 +395,6 @@ class _Progress:
         return tell
 
 
-def _unpack(row: Row, decoder: msgspec.msgpack.Decoder[T]) -> T | None:
-    try:
-        return decoder.decode(row.known)
-    except msgspec.DecodeError:
-        return None
-
-
-def _identity(status: Status) -> str:
-    device, inode = status.identity
-    return f"{device}:{inode}"
-
-
 def _new_number() -> int:
     """One that nobody has made before."""
     return int.from_bytes(os.urandom(7), "big") + 1
@@ -395,13 +409,12 @@ def _is_on_disk(home: Path, fs: FileSystem) -> bool:
         return False
 
 
-_known, _told = msgspec.msgpack.Decoder(Known), msgspec.msgpack.Decoder(Told)
-_NO_BASES = msgspec.msgpack.encode([])
-_NO_PROGRESS = _Progress(None, int)
-
-
 def with_index(home: Path, fs: FileSystem, work: Callable[[Index], T], keys: Keys = NO_KEYS) -> T:
-    """Does some work with an index; again with another, if what is found in the database turns out to be corrupt."""
+    """Does some work with an index; again with another, if what is found in the database turns out to be corrupt.
+
+    Raises:
+        SourceError: the database cannot be used, and a new one cannot either.
+    """
     with Index.open(home, fs, keys=keys) as index:
         for left in range(_MOST_TRIES, -1, -1):
             try:

@@ -27,7 +27,7 @@ from rollout.files.lineage import Opened, open_path
 from rollout.files.source import Origin
 from rollout.files.staging import REKEYED, hidden
 from rollout.format import lines
-from rollout.home.index import index
+from rollout.home.index.database import NAME
 from rollout.home.maintenance import repair
 from rollout.home.maintenance.rewrite import (
     Through,
@@ -59,7 +59,7 @@ def rekey(fs: FileSystem, path: Path, home: Path, keys: Keys) -> None:
             return
         Users(home, fs).refuse(path)
         _exchange(file, origin, path, _encrypted(opened, cipher, path), keeps_places=False)
-        unlink(fs, home / f"{index.NAME}-journal", home / index.NAME)
+        unlink(fs, home / f"{NAME}-journal", home / NAME)
 
 
 def decrypt(fs: FileSystem, path: Path, home: Path, keys: Keys) -> None:
