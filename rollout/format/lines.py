@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import zlib
 from collections.abc import Iterator
 from typing import Protocol
 
@@ -235,10 +236,8 @@ def last_line_end(source: Source, start: int, end: int) -> int:
 
 def checksum_before(source: Source, end: int) -> bytes:
     """A checksum of the last 512 bytes before `end`: whether a file that has grown still goes on from there."""
-    import hashlib  # which takes its time, and most programs need no checksum
-
     n = min(end, _CHECKED_BYTES)
-    return hashlib.blake2b(source.read_at(end - n, n), digest_size=8).digest()
+    return zlib.crc32(source.read_at(end - n, n)).to_bytes(4)
 
 
 class _Count:
