@@ -10,7 +10,7 @@ from typing import Any
 import rollout
 from rollout import Cipher, Limits, SessionLog, Store
 from rollout.files.disk import FileSystem
-from rollout.files.encrypted.lines import Scribe
+from rollout.files.encrypted.lines import LineCipher
 from tests import builders as b
 from tests.sessions import START, a_clock
 
@@ -30,8 +30,8 @@ def a_cipher(key: bytes = KEY, key_id: str = "k1") -> Cipher:
 
 def enciphered(lines: Sequence[bytes], cipher: Cipher | None = None, thread: str = b.THREAD, first: int = 0) -> bytes:
     """A log of these lines (without ends), its session_meta first."""
-    scribe = Scribe(cipher or a_cipher(), thread, first)
-    return scribe.head(lines[0]) + b"".join(scribe.lines(line + b"\n") for line in lines[1:])
+    of_thread = LineCipher(cipher or a_cipher(), thread)
+    return of_thread.head(lines[0], first) + b"".join(of_thread.lines(lines[1:], first + 1))
 
 
 def a_secret_store(

@@ -16,10 +16,11 @@ from rollout.files.lineage import holds_record
 from rollout.files.open_writer import open_writer
 from rollout.files.shared_writer import SharedWriter
 from rollout.files.source import Origin
+from rollout.files.staging import new_file
 from rollout.files.writer import holder
 from rollout.home.lifecycle import Keeper
 from rollout.home.maintenance.rekey import decrypt, rekey
-from rollout.home.maintenance.rewrite import fingerprint, locked
+from rollout.home.maintenance.rewrite import fingerprint
 from rollout.testing.crashes import explore
 from rollout.testing.disk import SimulatedDisk
 from tests import builders as b
@@ -38,7 +39,7 @@ STARTS = {"plain": b.log(*PLAIN), "encrypted": enciphered(PLAIN)}
 @functools.cache
 def told(data: bytes) -> dict[str, object]:
     disk = SimulatedDisk({"/h": None, PATH: data})
-    return fingerprint(Origin(None, Path(PATH), HOME, fs=disk, keys=BOTH), lambda turn: (turn.id, turn.status))
+    return fingerprint(Origin(None, Path(PATH), HOME, fs=disk, keys=BOTH))
 
 
 @pytest.mark.parametrize("change", [rekey, decrypt], ids=["rekey", "decrypt"])
@@ -80,7 +81,7 @@ def test_what_a_crash_leaves_of_decrypting_goes_with_the_next_append_or_tidying(
         change(disk, FILE, Path("/h"), BOTH)
 
     def check(disk: SimulatedDisk, acked: list[Any]) -> None:
-        left.add(has_rekeyed(disk))
+        left.add(has_half_made(disk))
         if then == "open":
             open_writer(disk, FILE, held_by=holder("noon"), root="/h").close()
         elif then == "share":
@@ -92,24 +93,23 @@ def test_what_a_crash_leaves_of_decrypting_goes_with_the_next_append_or_tidying(
             if then != "tidy":
                 disk.rename(FILE, f"{FILE}.zst")
             Keeper(Path("/h"), disk, lambda: "noon", BOTH).tidy()
-        assert not has_rekeyed(disk)
+        assert not has_half_made(disk)
 
     explore(work, check, start={**FOLDERS, str(FILE): STARTS["encrypted"]})
     assert left == {True, False}
 
 
-def has_rekeyed(disk: SimulatedDisk) -> bool:
-    return any(name.endswith(".rekeyed") for name in disk.tree())
+def has_half_made(disk: SimulatedDisk) -> bool:
+    return any(name.endswith(".new") for name in disk.tree())
 
 
 def test_a_file_that_is_being_decrypted_is_not_tidied_away() -> None:
-    hidden = str(FILE.with_name(f".{FILE.name}.rekeyed"))
-    disk = SimulatedDisk({**FOLDERS, str(FILE): STARTS["encrypted"], hidden: b"half"})
-    with locked(disk, FILE, "decrypted"):
+    disk = SimulatedDisk({**FOLDERS, str(FILE): STARTS["encrypted"]})
+    with new_file(disk, FILE) as (file, _), contextlib.closing(file):
         Keeper(Path("/h"), disk, lambda: "noon").tidy()
-        assert has_rekeyed(disk)
+        assert has_half_made(disk)
     Keeper(Path("/h"), disk, lambda: "noon").tidy()
-    assert not has_rekeyed(disk)
+    assert not has_half_made(disk)
 
 
 def test_after_a_crash_an_encrypted_log_reads_as_far_as_it_was_acknowledged() -> None:

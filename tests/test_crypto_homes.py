@@ -11,7 +11,7 @@ import pytest
 import rollout
 from rollout import Cipher, NoKey, Store, UsageError
 from rollout.errors import InUse
-from rollout.files.encrypted.lines import encrypt_line
+from rollout.files.encrypted.lines import LineCipher
 from rollout.files.lineage import open_path
 from tests import builders as b
 from tests.enciphering import KEY, OTHER_KEY, a_cipher, a_secret_log, a_secret_store, enciphered, told
@@ -143,17 +143,22 @@ def test_a_plain_rollout_with_forks_is_not_encrypted_before_they_stand_alone(tmp
     assert texts(rollout.reconstruct(store.resolve(child.id))) == ["q", "answer to q", "f", "answer to f"]
 
 
-def test_decrypting_gives_the_plain_log_back_each_line_where_it_was(tmp_path: Path) -> None:
+def test_decrypting_gives_the_plain_log_back_once_its_forks_stand_alone(tmp_path: Path) -> None:
     store = a_secret_store(tmp_path)
     with a_secret_log(store) as log:
         take_turn(log, "q")
         with log.fork() as child:
             take_turn(child, "f")
-    before = told(rollout.reconstruct(log.path, cipher=a_cipher()))
-    store.decrypt(log.id)
+    before, encrypted = told(rollout.reconstruct(log.path, cipher=a_cipher())), log.path.read_bytes()
+    with pytest.raises(InUse, match="detach those first"):
+        store.decrypt(log.id)
+    assert log.path.read_bytes() == encrypted
+    store.decrypt(log.id, detach_forks=True)
     assert told(rollout.reconstruct(log.path)) == before
-    assert [json.loads(line)["ordinal"] for line in log.path.read_bytes().splitlines()][:3] == [0, 1, 2]
-    assert texts(rollout.reconstruct(child.path, cipher=a_cipher()))[:2] == ["q", "answer to q"]
+    lines = log.path.read_bytes().splitlines()
+    assert [json.loads(line)["ordinal"] for line in lines][:3] == [0, 1, 2]
+    assert not any(line.endswith(b" ") for line in lines)
+    assert texts(rollout.reconstruct(child.path, cipher=a_cipher())) == ["q", "answer to q", "f", "answer to f"]
 
 
 @pytest.mark.parametrize("what", ["damaged", "sealed", "no key"])
@@ -181,7 +186,7 @@ def test_a_line_that_was_written_with_a_time_to_live_is_read_like_any_other(tmp_
     """Earlier versions wrote `expires` ahead of the type, and showed no word of the line from then on."""
     cipher, mortal = a_cipher(), b.user("q").replace(b'"type"', b'"expires":"2020-01-01T00:00:00.000Z","type"', 1)
     head = enciphered([b.session_meta()], cipher)
-    line = encrypt_line(mortal + b"\n", cipher, b.THREAD, ordinal=1)
+    (line,) = LineCipher(cipher, b.THREAD).lines([mortal], 1)
     assert b',"expires":"2020-01-01T00:00:00.000Z","type":"response_item"' in line
     assert texts(rollout.reconstruct(head + line, cipher=cipher)) == ["q"]
     assert [found.status for found in rollout.explain(head + line, cipher=cipher)] == ["metadata", "visible"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,9 @@ from rollout.files import layout as homes
 from rollout.files import recovery
 from rollout.files.bases import Bases
 from rollout.files.disk import FileSystem
-from rollout.files.encrypted.lines import Scribe
+from rollout.files.encrypted.lines import LineCipher
 from rollout.files.lineage import Lineage, Opened, holds_record, open_path
 from rollout.files.positions import Extent
-from rollout.files.staging import new_file
 from rollout.format import records
 from rollout.format.records import Segment
 from rollout.limits import DEFAULT
@@ -131,38 +130,27 @@ def whole(lineage: Lineage) -> list[Segment]:
     return segments
 
 
-def copied(head: bytes, segments: Sequence[Segment], skip: int = 0, scribe: Scribe | None = None) -> Iterator[bytes]:
-    """The line `head`, then blocks of the lines of the segments (newest first) in their order; a `scribe` encrypts.
+def copied(
+    head: bytes, segments: Sequence[Segment], skip: int = 0, cipher: LineCipher | None = None
+) -> Iterator[bytes]:
+    """The line `head`, then blocks of the lines of the segments (newest first) in their order; a `cipher` encrypts.
 
     Of the newest one the lines up to byte `skip` are left out. WriteError for a line that cannot be encrypted.
     """
-    yield head if scribe is None else scribe.head(head)
+    yield head if cipher is None else cipher.head(head)
+    count = 1
     for segment in reversed(segments):
         for block in _blocks(segment, skip if segment is segments[0] else 0):
+            if cipher is None:
+                yield block
+                continue
             try:
-                yield block if scribe is None else scribe.lines(block)
+                made = cipher.lines(block.split(b"\n"), count)
             except RecordError as error:
                 remedy = "repair it first, or fork it without copy=True"
                 raise WriteError(f"cannot be encrypted: {error.message}", path=segment.path, remedy=remedy) from error
-
-
-def replace_with(
-    fs: FileSystem, path: Path, blocks: Iterable[bytes], *, mtime_ns: int, check: Callable[[], None]
-) -> None:
-    """Makes the `blocks` all that the file at `path` holds, which the caller has locked; its time is `mtime_ns`.
-
-    What is new is on the disk before it has the name, and has it only if `check` raises nothing. WriteError.
-    """
-    try:
-        with new_file(fs, path) as (file, name), contextlib.closing(file):
-            for block in blocks:
-                file.append(block)
-            file.set_mtime(mtime_ns)
-            file.sync()
-            check()
-            fs.rename(name, path)
-    except OSError as error:
-        raise WriteError(f"could not be copied: {error.strerror}", path=path) from error
+            yield b"".join(made)
+            count += len(made)
 
 
 def _blocks(segment: Segment, start: int) -> Iterator[bytes]:

@@ -28,9 +28,10 @@ from rollout.files.directories import make_dirs
 from rollout.files.disk import AnyPath, AppendFile, FileSystem
 from rollout.files.durability import Durability
 from rollout.files.encrypted.keys import NO_KEYS, Keys
-from rollout.files.encrypted.lines import Scribe
-from rollout.files.encrypted.scribes import scribe_behind
-from rollout.files.writer import closing_on_error, explained, remove_rekeyed
+from rollout.files.encrypted.lines import LineCipher
+from rollout.files.encrypted.scribes import encryption_behind
+from rollout.files.staging import remove_half_made
+from rollout.files.writer import closing_on_error, explained
 from rollout.limits import KIB
 
 _CHUNK_BYTES = 8 * KIB
@@ -48,7 +49,7 @@ class SharedWriter(Appender):
         """Gives back what `take` took, or nothing."""
         self._holds_record: recovery.HoldsRecord = bool
         self._keys = NO_KEYS
-        self._scribe: Scribe | None = None  # of an encrypted file; its next number is what is noted
+        self._cipher: LineCipher | None = None  # of an encrypted file; the number of its next line is what is noted
         self._is_plain = False  # once something was written to it, for ever: an encrypted file is another one
         self._carried_over: Callable[[bytes], bool] | None = None
         self._newest = b""
@@ -98,23 +99,22 @@ class SharedWriter(Appender):
         What is noted is always the number of the next line, None as long as that is not known.
         """
         self._newest = lines[-1] if lines else self._newest
-        scribe, number = self._scribe_at(self._known[0])
-        if scribe is not None:
-            scribe.next = number
-            lines = [scribe.line(line) for line in (recovery.mark_batch(lines) if atomic else lines)]
-            noted = scribe.next
+        cipher, number = self._cipher_at(self._known[0])
+        if cipher is not None:
+            lines = cipher.lines(recovery.mark_batch(lines) if atomic else lines, number)
+            noted = number + len(lines)
         return super().append(lines, expected_end=expected_end, atomic=atomic, noted=noted)
 
-    def _scribe_at(self, end: int) -> tuple[Scribe | None, int]:
+    def _cipher_at(self, end: int) -> tuple[LineCipher | None, int]:
         """What encrypts lines that come behind byte `end`, and the number of the first one."""
         number = self._known[1]
         if number is None and not self._is_plain:
-            self._scribe = scribe = scribe_behind(self._file, self._keys, self.path)
-            self._is_plain = scribe is None
-            if scribe is not None:
-                number = scribe.next
+            found = encryption_behind(self._file, self._keys, self.path)
+            self._is_plain = found is None
+            if found is not None:
+                self._cipher, number = found
                 self._known = end, number
-        return (self._scribe, number) if isinstance(number, int) else (None, 0)
+        return (self._cipher, number) if isinstance(number, int) else (None, 0)
 
     @property
     def identity(self) -> tuple[int, int]:
@@ -148,7 +148,7 @@ class SharedWriter(Appender):
         self._known = end, None
         self._intent = None
         if end == 0:
-            remove_rekeyed(self._fs, self.path)
+            remove_half_made(self._fs, self.path)
         plan = recovery.inspect(self._file, self._holds_record, chunk_bytes=_CHUNK_BYTES)
         kept = recovery.apply(self._fs, self._file, self.path, plan)
         if plan.needed:

@@ -13,23 +13,21 @@ import errno
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
 from rollout.errors import Conflict, Locked, WriteError
 from rollout.files.port import AnyPath, AppendFile, FileSystem, Status
+from rollout.limits import MIB
 
 T = TypeVar("T")
 HALF_MADE = ".new"
 ASIDE = ".deleted"
-REKEYED = ".rekeyed"
-MENDED, DAMAGED, BACKUP = ".mended", ".damaged", ".backup"
+DAMAGED, BACKUP = ".damaged", ".backup"
 ENDINGS = {
-    HALF_MADE: "making, copying, sealing, unsealing or detaching it",
+    HALF_MADE: "making, copying, sealing, unsealing, detaching, encrypting, decrypting or repairing it",
     ASIDE: "deleting it",
-    REKEYED: "encrypting or decrypting it",
-    MENDED: "repairing it",
     DAMAGED: "repairing it",
     BACKUP: "repairing it",
 }
@@ -38,6 +36,12 @@ _OWN = re.compile(r"\.(.+)\.[0-9a-f]{16}\.new")
 _TRIES = 5
 _TIDIED_WITHIN_S = 1.0
 """So long somebody may hold what a crash has left, to remove it."""
+
+
+def remove_half_made(fs: FileSystem, path: AnyPath) -> None:
+    """Removes what a crash has left of another file for `path`, which is locked: it may be the plain text of it."""
+    with contextlib.suppress(FileNotFoundError):
+        fs.unlink(hidden(path, HALF_MADE))
 
 
 def hidden(path: AnyPath, ending: str) -> Path:
@@ -117,6 +121,50 @@ def publish(fs: FileSystem, name: AnyPath, path: AnyPath) -> None:
     fs.rename(name, path)
 
 
+def replace(
+    fs: FileSystem, path: Path, pieces: Iterable[bytes], *, check: Callable[[Path], None], mtime_ns: int | None = None
+) -> None:
+    """Makes the `pieces` all that the file at `path` holds, which the caller has locked.
+
+    The new file is on the disk before it has the name, and has it only if `check`, which is given its hidden name,
+    raises nothing. After an exception the old one is there as it was. `mtime_ns`: when it was last written to.
+
+    Raises:
+        OSError: the disk fails.
+        Locked: somebody else is replacing it.
+        WriteError: it is the new file, and nobody can say that it stays that.
+    """
+    with new_file(fs, path) as (file, name), contextlib.closing(file):
+        write(file, pieces)
+        if mtime_ns is not None:
+            file.set_mtime(mtime_ns)
+        file.sync()
+        check(name)
+        fs.rename(name, path)
+    sync_name(fs, path)
+
+
+def write(file: AppendFile, pieces: Iterable[bytes]) -> None:
+    """Appends small pieces as large ones. OSError."""
+    held = bytearray()
+    for piece in pieces:
+        held += piece
+        if len(held) >= MIB:
+            file.append(bytes(held))
+            held.clear()
+    if held:
+        file.append(bytes(held))
+
+
+def sync_name(fs: FileSystem, path: AnyPath) -> None:
+    """Puts the name of a file on the disk that has just taken another one's place. WriteError."""
+    try:
+        fs.sync_dir(os.path.dirname(path))
+    except OSError as error:
+        what = f"is the new file, but its directory could not be put on the disk: {error.strerror}"
+        raise WriteError(what, path=path, remedy="a crash may bring the old file back; do it again then") from error
+
+
 def replace_file(fs: FileSystem, path: AnyPath, data: bytes, *, expected: Status | None) -> None:
     """Makes `data` all that the file at `path` holds; it is made (0600) if it is not there, and is on the disk then.
 
@@ -144,11 +192,7 @@ def replace_file(fs: FileSystem, path: AnyPath, data: bytes, *, expected: Status
         with contextlib.suppress(OSError):
             fs.unlink(name)
         raise
-    try:
-        fs.sync_dir(folder)
-    except OSError as error:
-        what = f"is the new file, but its directory could not be put on the disk: {error.strerror}"
-        raise WriteError(what, path=path, remedy="a crash may bring the old file back") from error
+    sync_name(fs, path)
 
 
 def own_names(fs: FileSystem, path: AnyPath) -> list[str]:

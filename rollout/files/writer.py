@@ -14,13 +14,7 @@ from rollout.files.directories import make_dirs
 from rollout.files.disk import AnyPath, AppendFile, FileSystem
 from rollout.files.durability import Durability
 from rollout.files.lock_note import Holder
-from rollout.files.staging import REKEYED, hidden, new_file, publish
-
-
-def remove_rekeyed(fs: FileSystem, path: AnyPath) -> None:
-    """What a crash has left of encrypting it, under the lock of the rollout: that may be the plain text."""
-    with contextlib.suppress(FileNotFoundError):
-        fs.unlink(hidden(path, REKEYED))
+from rollout.files.staging import new_file, publish, remove_half_made
 
 
 def holder(since: str) -> Holder:
@@ -97,7 +91,7 @@ class Writer(Appender):
         with closing_on_error(file):
             with explained(name):
                 file.lock(held_by)
-                remove_rekeyed(fs, name)
+                remove_half_made(fs, name)
                 dirs = make_dirs(fs, os.path.dirname(name) or ".", root=root)
                 plan = recovery.inspect(file, holds_record)
                 kept = recovery.apply(fs, file, name, plan)

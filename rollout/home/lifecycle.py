@@ -30,11 +30,11 @@ from rollout.files.dependents import User, Users, told
 from rollout.files.directories import make_dirs
 from rollout.files.disk import FileSystem
 from rollout.files.encrypted.keys import NO_KEYS, Keys
-from rollout.files.encrypted.lines import Scribe
+from rollout.files.encrypted.lines import LineCipher
 from rollout.files.encrypted.reader import cipher_for
 from rollout.files.sealed import seal
 from rollout.files.source import Origin
-from rollout.files.staging import ASIDE, HALF_MADE, REKEYED, hidden, parse_hidden
+from rollout.files.staging import ASIDE, HALF_MADE, hidden, parse_hidden, replace
 from rollout.files.thread_names import Names
 from rollout.files.writer import holder
 
@@ -181,19 +181,18 @@ class Keeper:
                 if meta is None or "history_base" not in meta.payload:
                     return path
                 payload = {k: v for k, v in meta.payload.items() if k != "history_base"}
-                keys = {key: value for key, value in meta.line.items() if key != "ordinal"}
-                head = encoder.encode({**keys, "payload": payload}) + b"\n"
+                line = {key: value for key, value in meta.line.items() if key != "ordinal"}
+                head = encoder.encode({**line, "payload": payload}) + b"\n"
                 segments = forks.whole(lineage)
-                cipher = cipher_for(opened.source for opened in lineage.opened)
-                scribe = None if cipher is None else Scribe(cipher, lineage.opened[0].thread or "")
-                forks.replace_with(
+                keys = cipher_for(opened.source for opened in lineage.opened)
+                cipher = None if keys is None else LineCipher(keys, lineage.opened[0].thread or "")
+                replace(
                     self.fs,
                     path,
-                    forks.copied(head, segments, meta.end, scribe),
+                    forks.copied(head, segments, meta.end, cipher),
                     mtime_ns=self.fs.status(path).mtime_ns,
-                    check=lambda: _refuse_if_used(path, self.users.of([path])),
+                    check=lambda _: _refuse_if_used(path, self.users.of([path])),
                 )
-            self.fs.sync_dir(path.parent)
         return path
 
     def tidy(self) -> None:
@@ -208,19 +207,12 @@ class Keeper:
                 parts = ids.parse_file_name(inner)
                 if parts is not None and ending == ASIDE:
                     asides.setdefault(parts.thread, []).append(folder / name)
-                elif parts is not None and ending == REKEYED:
-                    self._remove_rekeyed(folder / name, folder / inner)
                 elif parts is not None and ending == HALF_MADE:
                     with contextlib.suppress(RolloutError), self._locked([folder / name], "removed"):
                         self.fs.unlink(folder / name)
         for thread, files in asides.items():
             with contextlib.suppress(RolloutError), self._locked(files, "taken back"):
                 self._settle(thread, files)
-
-    def _remove_rekeyed(self, hidden: Path, file: Path) -> None:
-        """Whoever makes one holds the lock of the file that it is made of; of one that is gone nobody makes any."""
-        with contextlib.suppress(RolloutError), self._locked([file if self._is_there(file) else hidden], "removed"):
-            self.fs.unlink(hidden)
 
     def _settle(self, thread: str, hidden: Sequence[Path]) -> None:
         by_creation = sorted(hidden, key=lambda aside: aside.name)

@@ -315,11 +315,13 @@ class Store:
         rekey(self._ports_for(path).fs, path, self.home, self._ports.keys)
         return path
 
-    def decrypt(self, ref: Reference) -> Path:
-        """Puts a plain file in the place of an encrypted one, each line where it was; its path. As `rekey`."""
+    def decrypt(self, ref: Reference, *, detach_forks: bool = False) -> Path:
+        """Puts a plain file in the place of an encrypted one, if nothing refers to that any more. As `rekey`."""
         from rollout.home.maintenance.rekey import decrypt
 
         path = self.resolve(ref, to_change=True)
+        if detach_forks and self.keys_of(path):
+            self._keeper_for(path).detach_users([path])
         decrypt(self._ports_for(path).fs, path, self.home, self._ports.keys)
         return path
 

@@ -23,7 +23,7 @@ from rollout.errors import Closed, Displaced, NotFound, Poisoned, RolloutError, 
 from rollout.files import fork as forks
 from rollout.files import layout as homes
 from rollout.files.durability import Durability
-from rollout.files.encrypted.lines import Scribe
+from rollout.files.encrypted.lines import LineCipher
 from rollout.files.encrypted.scribes import cipher_behind, last_number
 from rollout.files.fork import Point
 from rollout.files.lineage import open_path
@@ -241,9 +241,9 @@ class SessionLog:
         ports, by = self._ports, holder(self._ports.timestamp())
         head = encoder.line(self._meta(thread, created, None), created, None, label.envelope)
         with self._origin(point.path, point.offset).opened() as lineage:
-            cipher = ports.keys.cipher()
-            scribe = None if cipher is None else Scribe(cipher, thread)
-            lines = forks.copied(head, forks.whole(lineage), scribe=scribe)
+            keys = ports.keys.cipher()
+            cipher = None if keys is None else LineCipher(keys, thread)
+            lines = forks.copied(head, forks.whole(lineage), cipher=cipher)
             writer = Writer.create(ports.fs, path, lines, held_by=by, durability=self.durability, root=ports.home)
         return open_to_append(path, ports, self.durability, made_by=writer)
 
@@ -325,12 +325,12 @@ def create_log(
 
     Encrypted where there are keys: then its lines have numbers.
     """
-    cipher = ports.keys.cipher()
-    if cipher is None:
-        line = encoder.line(meta, created, ordinal, label.envelope)
-    else:
-        ordinal = ordinal or 0
-        line = Scribe(cipher, thread, ordinal).head(encoder.line(meta, created, ordinal, label.envelope))
+    keys = ports.keys.cipher()
+    cipher = None if keys is None else LineCipher(keys, thread)
+    ordinal = ordinal if cipher is None else ordinal or 0
+    line = encoder.line(meta, created, ordinal, label.envelope)
+    if cipher is not None:
+        line = cipher.head(line, ordinal or 0)
     by, when = holder(ports.timestamp()), Durability.NONE if in_passing else durability
     writer = Writer.create(ports.fs, path, [line], held_by=by, durability=when, root=ports.home)
     turn_id = None if left_open is None else left_open.turn_id

@@ -22,8 +22,7 @@ from rollout.dialects.codex.item_events import ItemEvents
 from rollout.errors import UsageError
 from rollout.files import recovery
 from rollout.files.durability import Durability
-from rollout.files.encrypted.keys import Cipher
-from rollout.files.encrypted.lines import encrypt_line
+from rollout.files.encrypted.lines import LineCipher
 from rollout.files.log_end import Ending, LeftOpen
 from rollout.files.writer import Writer
 from rollout.format.labels import UNLABELLED, Label
@@ -76,7 +75,7 @@ class Recorder:
         durability: Durability,
         ending: Ending,
         label: Label = UNLABELLED,
-        cipher: Cipher | None = None,
+        cipher: LineCipher | None = None,
     ) -> None:
         self.label, self._cipher = label, cipher
         self.writer, self.ports, self.thread = writer, ports, thread
@@ -140,8 +139,7 @@ class Recorder:
             lines = [encoder.line(part, now, ordinal + n, keys) for n, part in enumerate(parts, 1)]
             ordinal += len(parts)
         if self._cipher is not None:  # with its mark: that is authenticated too
-            marked = recovery.mark_batch(lines) if atomic else lines
-            lines = [encrypt_line(line, self._cipher, self.thread) for line in marked]
+            lines = self._cipher.lines(recovery.mark_batch(lines) if atomic else lines)
         is_same = turn is standing.turn and standing.left_open is None and shown == standing.shown
         if ordinal is not None or not is_same:
             standing = Standing(ordinal, None, turn, shown)

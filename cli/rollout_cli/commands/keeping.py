@@ -26,6 +26,9 @@ _SEALS_LEFT = "each session is either sealed or as it was; run it again to go on
 _DETACH = "--detach-forks makes them stand alone first"
 All = Annotated[bool, typer.Option("--all", help="All sessions of the home, archived ones too.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Only list what would be done.")]
+DetachForks = Annotated[
+    bool, typer.Option("--detach-forks", help="First make the forks and reverts that need one stand alone.")
+]
 
 
 def name(
@@ -163,9 +166,7 @@ def encrypt(
     json: Json = False,
     everything: All = False,
     dry_run: DryRun = False,
-    detach_forks: Annotated[
-        bool, typer.Option("--detach-forks", help="First make the forks and reverts that need one stand alone.")
-    ] = False,
+    detach_forks: DetachForks = False,
 ) -> int:
     """Encrypt plain sessions with the current key of $ROLLOUT_KEYS_FILE.
 
@@ -209,17 +210,26 @@ def rekey(
 
 
 def decrypt(
-    refs: SomeReferences = None, home: Home = None, json: Json = False, everything: All = False, dry_run: DryRun = False
+    refs: SomeReferences = None,
+    home: Home = None,
+    json: Json = False,
+    everything: All = False,
+    dry_run: DryRun = False,
+    detach_forks: DetachForks = False,
 ) -> int:
     """Make encrypted sessions plain again, with the keys of $ROLLOUT_KEYS_FILE.
 
-    One that is plain stays as it is.
+    One that is plain stays as it is. Lines move, so forks and reverts that go on from one have to stand alone first.
 
     Example: rollout decrypt -1
     """
     store = open_store(home)
+
+    def change(path: Path) -> Path:
+        return _unless_in_use(lambda: store.decrypt(path, detach_forks=detach_forks), is_asked=detach_forks)
+
     paths = _chosen(store, refs, everything, "decrypt", bool)
-    return _rewrite(store, paths, "decrypted", bool, store.decrypt, dry_run=dry_run, json=json)
+    return _rewrite(store, paths, "decrypted", bool, change, dry_run=dry_run, json=json)
 
 
 def du(

@@ -13,15 +13,18 @@ it names the end, and that is authenticated), that the file is an older state of
 cut off stand again in the place of those that got their numbers later, or that a plain rollout stands in its place.
 What stays readable: ids, times, types, lengths, labels (session_id and tags), and the names in session_index.jsonl.
 
-The opened line is never longer than the encrypted one: with spaces behind it, it stands in the same place. Ids of keys
-are padded too, so that a line can be encrypted anew in its place. The base64 has no unused bits.
+The opened line is never longer than the encrypted one: with spaces behind it, it stands in the same place, and is read
+there. The base64 has no unused bits, which could be changed unnoticed: spaces behind the payload make it come out even.
+Ids of keys have spaces behind them too: under another key a line is as long as before, and forks that refer to places
+behind it find them there.
 """
 
 from __future__ import annotations
 
 import binascii
+import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -112,98 +115,84 @@ def ordinal_of(line: bytes) -> int | None:
     return None if found is None else int(found[1])
 
 
-def text_of(line: bytes, parts: Parts, cipher: Cipher, thread: str) -> bytes | None:
-    """What is encrypted in a line; None if it does not belong there. KeyError without the key."""
-    try:
-        data = binascii.a2b_base64(line[parts.data : parts.end], strict_mode=True)
-    except binascii.Error:
-        return None
-    return cipher.decrypt(parts.key_id, thread, data, _bound(thread, line[: parts.data], line[parts.end :]))
+@dataclasses.dataclass(frozen=True, slots=True)
+class LineCipher:
+    """Encrypts the lines of one thread, and opens them: the one way that lines become encrypted ones."""
 
+    cipher: Cipher
+    thread: str
 
-def open_line(line: bytes, parts: Parts, cipher: Cipher, thread: str) -> bytes | None:
-    """The plain line, as long as the encrypted one; None if that does not belong there. KeyError without the key."""
-    text = text_of(line, parts, cipher, thread)
-    if text is None:
-        return None
-    rest = line[parts.end + len(_CLOSE) :]
-    if line.endswith(_PAYLOAD, 0, parts.at):
-        plain = line[: parts.at - 1] + text.rstrip(b" ") + rest
-    else:
+    def open(self, line: bytes, parts: Parts) -> bytes | None:
+        """The plain line, as long as the encrypted one; None if that does not belong there.
+
+        Raises:
+            KeyError: the key that it names is not there.
+        """
+        try:
+            data = binascii.a2b_base64(line[parts.data : parts.end], strict_mode=True)
+        except binascii.Error:
+            return None
+        rest = line[parts.end :]
+        text = self.cipher.decrypt(parts.key_id, self.thread, data, self._bound(line[: parts.data], rest))
+        if text is None:
+            return None
         text = text.rstrip(b" ")
-        plain = line[: parts.at - (text == b"}")] + text + rest
-    return plain.ljust(len(line))
+        if line.endswith(_PAYLOAD, 0, parts.at):
+            begin = line[: parts.at - 1]
+        else:  # a session_meta of which some keys are readable
+            begin = line[: parts.at - (text == b"}")]
+        return (begin + text + rest[len(_CLOSE) :]).ljust(len(line))
 
+    def head(self, line: bytes, ordinal: int = 0) -> bytes:
+        """The session_meta that a file begins with. RecordError as for `lines`."""
+        return self._encrypt(line, ordinal, is_head=True)
 
-def encrypt_line(
-    line: bytes, cipher: Cipher, thread: str, *, ordinal: int | None = None, is_first: bool = False
-) -> bytes:
-    """The encrypted line for a plain one, both with their ends. RecordError if it is none, or too long.
+    def lines(self, lines: Iterable[bytes], first: int | None = None) -> list[bytes]:
+        """Encrypted lines, with their ends, for plain ones, but for blank ones. Marks of a batch are there already.
 
-    It gets the number `ordinal`, if it has none or another one. `is_first`: it is the session_meta that a file begins
-    with. The mark of a batch is to be there already.
-    """
-    keys = _keys_of(line)
-    type, payload = keys.pop("type"), keys.pop("payload")
-    batch = keys.pop("batch", None)
-    number = keys.pop("ordinal", None)
-    stamp = keys.pop("timestamp", None)
-    head: dict[str, Raw] = {}
-    if stamp is not None and _PLAIN_TEXT.fullmatch(stamp):
-        head["timestamp"] = stamp
-    if ordinal is None and number is None:
-        raise RecordError("a line without a number cannot be encrypted")
-    head["ordinal"] = Raw(b"%d" % ordinal) if ordinal is not None else number or Raw(b"0")
-    head |= keys
-    begin = b"{" + b",".join(_pairs(head)) + b',"type":' + bytes(type) + b',"payload":{'
-    text = bytes(payload)
-    if is_first:
-        said, text = _divide(payload)
-        begin += said
-    begin += _OPEN + (cipher.current.encode() + b'"').ljust(ID_CHARACTERS + 1) + _DATA
-    rest = _CLOSE + (b"" if batch is None else b',"batch":' + bytes(batch)) + b"}"
-    made = _encrypted(begin, text, rest, cipher, thread) + b"\n"
-    if len(made) > DEFAULT.line_bytes:
-        raise RecordError(f"an encrypted line of {len(made)} bytes is longer than the limit of {DEFAULT.line_bytes}")
-    return made
+        They are numbered from `first` on, or else as they are.
 
-
-class Scribe:
-    """Encrypts the lines of a new file of a thread one behind the other, numbered from `first` on."""
-
-    def __init__(self, cipher: Cipher, thread: str, first: int = 0) -> None:
-        self._cipher, self._thread, self.next = cipher, thread, first
-
-    def head(self, line: bytes) -> bytes:
-        """The session_meta that the file begins with. RecordError."""
-        self.next += 1
-        return encrypt_line(line, self._cipher, self._thread, ordinal=self.next - 1, is_first=True)
-
-    def line(self, line: bytes) -> bytes:
-        """One more line. RecordError."""
-        made = encrypt_line(line, self._cipher, self._thread, ordinal=self.next)
-        self.next += 1
-        return made
-
-    def lines(self, block: bytes) -> bytes:
-        """Whole lines. WriteError for one that could not be opened itself: it would be lost. RecordError."""
-        made = []
-        for line in block[:-1].split(b"\n"):
+        Raises:
+            RecordError: one is no line of a rollout, has no number, or is too long.
+            WriteError: one is an encrypted one that could not be opened: it would be lost.
+        """
+        made: list[bytes] = []
+        for line in lines:
             if line.startswith(envelope.UNOPENED):
                 raise WriteError("has damaged lines, which cannot be encrypted anew", remedy="see rollout verify")
-            if line.strip():
-                made.append(encrypt_line(line, self._cipher, self._thread, ordinal=self.next))
-                self.next += 1
-        return b"".join(made)
+            if not line.isspace() and line:
+                made.append(self._encrypt(line, None if first is None else first + len(made)))
+        return made
 
+    def _encrypt(self, line: bytes, ordinal: int | None, *, is_head: bool = False) -> bytes:
+        keys = _keys_of(line)
+        type, text = bytes(keys.pop("type")), bytes(keys.pop("payload"))
+        batch, number, stamp = keys.pop("batch", None), keys.pop("ordinal", None), keys.pop("timestamp", None)
+        head: dict[str, Raw] = {}
+        if stamp is not None and _PLAIN_TEXT.fullmatch(stamp):
+            head["timestamp"] = stamp
+        if ordinal is not None:
+            number = Raw(b"%d" % ordinal)
+        elif number is None:
+            raise RecordError("a line without a number cannot be encrypted")
+        head["ordinal"] = number
+        begin = b"{" + b",".join(_pairs(head | keys)) + b',"type":' + type + b',"payload":{'
+        if is_head:
+            readable, text = _divide(text)
+            begin += readable
+        begin += _OPEN + (self.cipher.current.encode() + b'"').ljust(ID_CHARACTERS + 1) + _DATA
+        rest = _CLOSE + (b"" if batch is None else b',"batch":' + bytes(batch)) + b"}"
+        text += b" " * (-(len(text) + NONCE_BYTES + TAG_BYTES) % 3)  # no bit of the base64 goes unused
+        data = self.cipher.encrypt(self.thread, text, self._bound(begin, rest))
+        made = begin + binascii.b2a_base64(data, newline=False) + rest + b"\n"
+        if len(made) > DEFAULT.line_bytes:
+            raise RecordError(
+                f"an encrypted line of {len(made)} bytes is longer than the limit of {DEFAULT.line_bytes}"
+            )
+        return made
 
-def renew(line: bytes, parts: Parts, cipher: Cipher, thread: str) -> bytes | None:
-    """The same line under the current key, as long as before; None if it does not belong there."""
-    text = text_of(line, parts, cipher, thread)
-    if text is None:
-        return None
-    begin = line[: parts.at] + _OPEN + (cipher.current.encode() + b'"').ljust(ID_CHARACTERS + 1) + _DATA
-    return _encrypted(begin, text, line[parts.end :], cipher, thread)
+    def _bound(self, begin: bytes, rest: bytes) -> bytes:
+        return b"\n".join((self.thread.encode(errors="surrogatepass"), begin, rest))
 
 
 def readable_meta(line: bytes) -> dict[str, Any] | None:
@@ -228,22 +217,11 @@ def _keys_of(line: bytes) -> dict[str, Raw]:
     return keys
 
 
-def _encrypted(begin: bytes, text: bytes, rest: bytes, cipher: Cipher, thread: str) -> bytes:
-    """Spaces make the base64 come out even: no bit of it goes unused, and could be changed unnoticed."""
-    text += b" " * (-(len(text) + NONCE_BYTES + TAG_BYTES) % 3)
-    data = cipher.encrypt(thread, text, _bound(thread, begin, rest))
-    return begin + binascii.b2a_base64(data, newline=False) + rest
-
-
-def _bound(thread: str, begin: bytes, rest: bytes) -> bytes:
-    return b"\n".join((thread.encode(errors="surrogatepass"), begin, rest))
-
-
 def _pairs(keys: Mapping[str, Raw]) -> list[bytes]:
     return [_encode(key) + b":" + bytes(value) for key, value in keys.items()]
 
 
-def _divide(payload: Raw) -> tuple[bytes, bytes]:
+def _divide(payload: bytes) -> tuple[bytes, bytes]:
     """What of a session_meta stays readable, and what is encrypted: its other keys and the closing brace."""
     try:
         keys = _raw_keys.decode(payload)

@@ -18,7 +18,7 @@ from rollout.errors import NoKey, SourceError, WrongKey
 from rollout.files.bases import base_of
 from rollout.files.encrypted import lines as encrypted
 from rollout.files.encrypted.keys import KEYS_FILE, Cipher, Keys
-from rollout.files.encrypted.lines import Parts
+from rollout.files.encrypted.lines import LineCipher, Parts
 from rollout.format import lines
 from rollout.limits import KIB, MIB, Limits
 
@@ -130,7 +130,7 @@ class DecryptingSource:
         """The first line, opened as far as it can be: without the key, what is readable of it. Never raises."""
         parts = encrypted.parts_of(self._raw_head)
         try:
-            found = None if parts is None else encrypted.open_line(self._raw_head, parts, self._keys(), self.thread)
+            found = None if parts is None else LineCipher(self._keys(), self.thread).open(self._raw_head, parts)
         except (NoKey, KeyError):
             return self._raw_head
         if found is None and not self._is_read_from_start():
@@ -311,7 +311,7 @@ class DecryptingSource:
 
     def _try(self, line: bytes, parts: Parts, cipher: Cipher) -> bytes | None:
         try:
-            opened = encrypted.open_line(line, parts, cipher, self.thread)
+            opened = LineCipher(cipher, self.thread).open(line, parts)
         except KeyError:
             why = f"is encrypted with key {parts.key_id!r}, which is not among the keys given"
             remedy = f"give that key as well (${KEYS_FILE}, or a Cipher)"

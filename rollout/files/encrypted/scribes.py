@@ -14,8 +14,8 @@ from pathlib import Path
 from rollout import ids
 from rollout.dialects.codex import envelope
 from rollout.errors import SourceError, UsageError
-from rollout.files.encrypted.keys import Cipher, Keys
-from rollout.files.encrypted.lines import Scribe, parts_of
+from rollout.files.encrypted.keys import Keys
+from rollout.files.encrypted.lines import LineCipher, parts_of
 from rollout.files.encrypted.reader import DecryptingSource
 from rollout.files.lineage import text_of
 from rollout.files.plain import FileSource
@@ -23,19 +23,23 @@ from rollout.files.port import AnyPath, ReadFile
 from rollout.format import lines
 
 
-def cipher_behind(source: lines.Source, keys: Keys, path: AnyPath) -> Cipher | None:
-    """The keys for what is written behind the lines of a file; None for what is written plain. NoKey, WrongKey.
+def cipher_behind(source: lines.Source, keys: Keys, path: AnyPath) -> LineCipher | None:
+    """What encrypts the lines that are written behind those of a file; None for what is written plain.
 
-    UsageError where nothing tells the id of the thread, under whose key lines are encrypted.
+    Raises:
+        NoKey: it is encrypted, and its key is not there.
+        WrongKey: its key opens none of its lines.
+        UsageError: nothing tells the id of the thread, under whose key lines are encrypted.
     """
     if isinstance(source, DecryptingSource):
-        return source.check_key()
+        return LineCipher(source.check_key(), source.thread)
     if not keys or any(envelope.holds_record(line) for line in _lines(source)):
         return None
-    if not _named_thread(path):
+    name, cipher = ids.parse_file_name(os.path.basename(path)), keys.cipher()
+    if name is None:
         why = "tells no thread id, neither in a line nor by its name: what is written to it could not be encrypted"
         raise UsageError(why, path=path, remedy="give it the name of a rollout, or delete it and create a new one")
-    return keys.cipher()
+    return None if cipher is None else LineCipher(cipher, name.thread)
 
 
 def last_number(source: lines.Source, newest: int | None) -> int:
@@ -53,21 +57,18 @@ def last_number(source: lines.Source, newest: int | None) -> int:
         return -1
 
 
-def scribe_behind(file: ReadFile, keys: Keys, path: AnyPath) -> Scribe | None:
-    """What encrypts lines that come at the end of an open file; None for a plain one. As `cipher_behind`."""
+def encryption_behind(file: ReadFile, keys: Keys, path: AnyPath) -> tuple[LineCipher, int] | None:
+    """What encrypts lines that come at the end of an open file, and the number of the next one; None for a plain file.
+
+    As `cipher_behind`.
+    """
     source = text_of(FileSource(file), keys, path=Path(path))
     cipher = cipher_behind(source, keys, path)
     if cipher is None:
         return None
-    thread = source.thread if isinstance(source, DecryptingSource) else _named_thread(path)
     if source.size:
         source.read_at(source.size - 1, 1)
-    return Scribe(cipher, thread, last_number(source, None) + 1)
-
-
-def _named_thread(path: AnyPath) -> str:
-    found = ids.parse_file_name(os.path.basename(path))
-    return "" if found is None else found.thread
+    return cipher, last_number(source, None) + 1
 
 
 def _lines(source: lines.Source) -> Iterator[bytes]:

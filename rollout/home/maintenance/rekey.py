@@ -1,72 +1,63 @@
 """A rollout is encrypted, encrypted anew under the current key, or decrypted.
 
-It is about one file: its bases are files of their own. In an encrypted one every line keeps its place, whichever of
-these is done, so forks that refer to it go on finding what they found. A plain one grows, so it is encrypted only if
-nothing refers to it. The new file is on the disk, and proven to say the same as the old one, before it takes its place;
-a crash leaves the one or the other, and perhaps a hidden part of the new one, which goes when the file is next opened
-for append or the home is next tidied (see `keeping`): it may be plain text. The bytes of the old one are given back to
-the file system, not scrubbed off the disk, and of backups nothing is known here.
+It is about one file: its bases are files of their own. A new file is written beside the old one, is on the disk and
+proven to say the same, and then takes its place. A crash leaves the one or the other, and perhaps a hidden part of the
+new one, which goes when the file is next opened for append or the home is next tidied (see `keeping`): it may be plain
+text. The bytes of the old one are given back to the file system, not scrubbed off the disk, and of backups nothing is
+known here.
+
+An encrypted line is longer than the plain one, so what is encrypted or decrypted moves: that is refused while forks
+refer to places in it. Under another key a line is as long as before.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from rollout.dialects.codex import envelope
-from rollout.errors import RecordError, UsageError, WriteError
+from rollout.errors import Conflict, RecordError, UsageError, WriteError
 from rollout.files import layout as homes
 from rollout.files.bases import base_of
 from rollout.files.dependents import Users
-from rollout.files.disk import AppendFile, FileSystem
-from rollout.files.encrypted.keys import Cipher, Keys
-from rollout.files.encrypted.lines import Scribe, parts_of, renew
+from rollout.files.disk import FileSystem
+from rollout.files.encrypted.keys import Keys
+from rollout.files.encrypted.lines import LineCipher, parts_of
 from rollout.files.encrypted.reader import DecryptingSource
 from rollout.files.lineage import Opened, open_path
 from rollout.files.source import Origin
-from rollout.files.staging import REKEYED, hidden
+from rollout.files.staging import replace
 from rollout.format import lines
 from rollout.home.index.database import NAME
 from rollout.home.maintenance import repair
-from rollout.home.maintenance.rewrite import (
-    Through,
-    describe_placeless,
-    differences,
-    fingerprint,
-    locked,
-    refuse_changed,
-    replace,
-    unlink,
-)
-from rollout.session.state import Turn
+from rollout.home.maintenance.rewrite import Through, differences, fingerprint, locked
 
 
 def rekey(fs: FileSystem, path: Path, home: Path, keys: Keys) -> None:
-    """The file at `path` under the current key; a plain one is encrypted.
+    """Puts the file at `path` under the current key; a plain one is encrypted, and the index, which has words, deleted.
 
-    UsageError (there are no keys, it is sealed), InUse (forks refer to a plain one), NoKey, WrongKey, Locked, Conflict,
-    WriteError (it is damaged, or the disk fails): it is as it was. The index goes where a plain one was: it has words.
-    Forks and index are those of the home that it lies in, else of `home`.
+    Forks and index are those of the home that it lies in, else of `home`. After an exception it is as it was.
+
+    Raises:
+        UsageError: there are no keys, or it is sealed.
+        InUse: forks refer to places in it that would move.
+        NoKey, WrongKey: it is encrypted, and cannot be opened.
+        Locked, Conflict: somebody writes to it.
+        WriteError: it is damaged, or the disk fails.
     """
-    home = homes.home_of(path) or home
-    cipher = keys.cipher()
-    if cipher is None:
+    if not keys:
         raise UsageError("there is no key to encrypt with", path=path, remedy="give a Cipher, or $ROLLOUT_KEYS_FILE")
-    with _opened(fs, path, home, keys, "encrypted") as (file, origin, opened):
-        if isinstance(opened.source, DecryptingSource):
-            _exchange(file, origin, path, _renewed(opened.source, cipher), keeps_places=True)
-            return
-        Users(home, fs).refuse(path)
-        _exchange(file, origin, path, _encrypted(opened, cipher, path), keeps_places=False)
-        unlink(fs, home / f"{NAME}-journal", home / NAME)
+    home = homes.home_of(path) or home
+    if _rewrite(fs, path, home, keys, is_to_be_encrypted=True):
+        for name in (f"{NAME}-journal", NAME):
+            with contextlib.suppress(FileNotFoundError):
+                fs.unlink(home / name)
 
 
 def decrypt(fs: FileSystem, path: Path, home: Path, keys: Keys) -> None:
-    """The file at `path` as a plain one, its lines in their places. As `rekey`."""
-    with _opened(fs, path, home, keys, "decrypted") as (file, origin, opened):
-        if isinstance(opened.source, DecryptingSource):
-            _exchange(file, origin, path, _blocks(opened.source), keeps_places=True)
+    """Makes the file at `path` a plain one; one that is stays as it is. As `rekey`."""
+    _rewrite(fs, path, homes.home_of(path) or home, keys, is_to_be_encrypted=False)
 
 
 def keys_of(fs: FileSystem, path: Path) -> frozenset[str]:
@@ -79,20 +70,37 @@ def keys_of(fs: FileSystem, path: Path) -> frozenset[str]:
         return frozenset(parts.key_id for block in blocks for line in block if (parts := parts_of(line)) is not None)
 
 
-@contextlib.contextmanager
-def _opened(
-    fs: FileSystem, path: Path, home: Path, keys: Keys, what: str
-) -> Iterator[tuple[AppendFile, Origin, Opened]]:
-    """A plain `.jsonl` under the lock, all of it looked at."""
+def _rewrite(fs: FileSystem, path: Path, home: Path, keys: Keys, *, is_to_be_encrypted: bool) -> bool:
+    """Whether it was plain."""
+    what = "encrypted" if is_to_be_encrypted else "decrypted"
     origin = Origin(None, path, home, fs=fs, keys=keys)
     with locked(fs, path, what) as file, contextlib.closing(open_path(path, fs=fs, keys=keys)) as opened:
-        if opened.stored.size != file.size():
+        size, was_plain = file.size(), not isinstance(opened.source, DecryptingSource)
+        if opened.stored.size != size:
             raise UsageError("is sealed", path=path, remedy="unseal it first")
         if repair.look(fs, file, origin, path, None).steps:
             raise WriteError("is damaged", path=path, remedy="repair it first")
         if wrong := _wrong(opened):
             raise WriteError(f"cannot be {what}: {wrong}", path=path, remedy="see `rollout verify`")
-        yield file, origin, opened
+        if was_plain and not is_to_be_encrypted:
+            return was_plain
+        if was_plain == is_to_be_encrypted:
+            Users(home, fs).refuse(path)
+
+        def check(new: Path) -> None:
+            changed = differences(fingerprint(origin), fingerprint(Through(None, path, home, fs=fs, keys=keys, at=new)))
+            with contextlib.closing(open_path(new, fs=fs, keys=keys)) as made:
+                if changed or _wrong(made):
+                    what = f"another {', '.join(changed)}" if changed else "damage"
+                    raise WriteError(f"would have {what}: it was left as it is", path=path)
+                if made.stored.size != size:
+                    Users(home, fs).refuse(path)
+            if file.size() != size:
+                raise Conflict("somebody writes to it without a lock", path=path, remedy="end that program, try again")
+
+        pieces = _encrypted(opened, keys, path) if is_to_be_encrypted else (line + b"\n" for line in _lines(opened))
+        replace(fs, path, pieces, mtime_ns=fs.status(path).mtime_ns, check=check)
+        return was_plain
 
 
 def _wrong(opened: Opened) -> str | None:
@@ -106,56 +114,21 @@ def _wrong(opened: Opened) -> str | None:
     return damage[0][1] if damage else None
 
 
-def _blocks(source: lines.Source) -> Iterator[bytes]:
-    for block in lines.forward(source):
+def _lines(opened: Opened) -> Iterator[bytes]:
+    """The plain lines."""
+    for block in lines.forward(opened.source):
         assert isinstance(block, lines.Batch)  # `_wrong` has found no other
-        yield b"\n".join(block.lines)
+        yield from (line.rstrip(b" ") for line in block.lines[:-1])
 
 
-def _lines(source: lines.Source) -> Iterator[bytes]:
-    for block in _blocks(source):
-        yield from block.split(b"\n")[:-1]
-
-
-def _renewed(source: DecryptingSource, cipher: Cipher) -> Iterator[bytes]:
-    for line in _lines(source.stored):
-        parts = parts_of(line)
-        made = line if parts is None else renew(line, parts, cipher, source.thread)
-        assert made is not None  # every line was opened under this lock
-        yield made + b"\n"
-
-
-def _encrypted(opened: Opened, cipher: Cipher, path: Path) -> Iterator[bytes]:
-    base = base_of(opened.session)
-    if not opened.begins_with_meta or opened.thread is None:
+def _encrypted(opened: Opened, keys: Keys, path: Path) -> Iterator[bytes]:
+    cipher, thread = keys.cipher(), opened.thread
+    if cipher is None or thread is None or not opened.begins_with_meta:
         raise WriteError("does not begin with its session_meta: it cannot be encrypted", path=path)
-    scribe, is_first = Scribe(cipher, opened.thread, (base and base.ordinal) or 0), True
+    of_thread, base = LineCipher(cipher, thread), base_of(opened.session)
+    first = (base and base.ordinal) or 0
     try:
-        for line in _lines(opened.source):
-            if line.strip():
-                yield scribe.head(line) if is_first else scribe.lines(line + b"\n")
-                is_first = False
+        for i, line in enumerate(_lines(opened)):
+            yield of_thread.lines([line], first + i)[0] if i else of_thread.head(line, first)
     except RecordError as error:
         raise WriteError(f"cannot be encrypted: {error.message}", path=path) from error
-
-
-def _exchange(file: AppendFile, origin: Origin, path: Path, pieces: Iterable[bytes], *, keeps_places: bool) -> None:
-    fs, new, size = origin.fs, hidden(path, REKEYED), file.size()
-
-    def prove() -> None:
-        changed = _differences(origin, Through(None, path, origin.home, fs=fs, keys=origin.keys, at=new), keeps_places)
-        with contextlib.closing(open_path(new, fs=fs, keys=origin.keys)) as opened:
-            if _wrong(opened) or (keeps_places and opened.source.size != size):
-                changed = [*changed, "damage"]
-        refuse_changed(path, changed)
-
-    replace(fs, file, path, new, pieces, prove, size=size, mtime_ns=fs.status(path).mtime_ns)
-
-
-def _differences(old: Origin, new: Origin, keeps_places: bool) -> list[str]:
-    describe = _describe if keeps_places else describe_placeless
-    return differences(fingerprint(old, describe), fingerprint(new, describe))
-
-
-def _describe(turn: Turn) -> object:
-    return describe_placeless(turn), turn.id, turn.offset, turn.end_offset

@@ -17,7 +17,7 @@ import base64
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,18 +30,9 @@ from rollout.files.lineage import holds_record
 from rollout.files.plain import FileSource
 from rollout.files.sealed.reader import MAGIC
 from rollout.files.source import AnySource, Origin, find, locate_to_change
-from rollout.files.staging import BACKUP, DAMAGED, MENDED, hidden
+from rollout.files.staging import BACKUP, DAMAGED, hidden, replace, write
 from rollout.home.maintenance.repair_plan import NULS, Mending, Moved, RepairStep
-from rollout.home.maintenance.rewrite import (
-    Through,
-    describe_placeless,
-    differences,
-    fingerprint,
-    locked,
-    replace,
-    unlink,
-    write,
-)
+from rollout.home.maintenance.rewrite import Through, differences, fingerprint, locked
 from rollout.limits import DEFAULT, MIB, Limits
 
 Progress = Callable[[int, int], None]
@@ -157,30 +148,39 @@ def _replace(
 ) -> RepairResult:
     """Puts the new file in the old one's place; whatever stands under a hidden name is of no use to anybody."""
     path, source = plan.path, FileSource(file)
-    new, damaged, backup = (hidden(path, ending) for ending in (MENDED, DAMAGED, BACKUP))
+    damaged, backup = hidden(path, DAMAGED), hidden(path, BACKUP)
     numbered = _next_number(fs, path)
     moves = any(step.action == "move" for step in plan.inside)
 
     def mended(kind: type[T]) -> Iterator[T]:
         return (out for out in Mending(source, source.size, plan.origin.limits) if isinstance(out, kind))
 
-    def prove_and_keep() -> None:
+    def prove_and_keep(new: Path) -> None:
         _prove(fs, plan, new, before)
         if moves:
-            write(fs, damaged, map(_encode, mended(Moved)))
-            fs.rename(damaged, numbered("damaged"))
-        write(fs, backup, (source.read_at(at, MIB) for at in range(0, source.size, MIB)))
-        fs.rename(backup, numbered("backup"))
+            _keep(fs, damaged, numbered("damaged"), map(_encode, mended(Moved)))
+        _keep(fs, backup, numbered("backup"), (source.read_at(at, MIB) for at in range(0, source.size, MIB)))
         fs.sync_dir(path.parent)
+        if file.size() != source.size:
+            raise Conflict("somebody writes to it without a lock", path=path, remedy="end that program, try again")
 
-    unlink(fs, damaged, backup)
+    replace(fs, path, mended(bytes), check=prove_and_keep)
+    return dataclasses.replace(done, damaged=numbered("damaged") if moves else None, backup=numbered("backup"))
+
+
+def _keep(fs: FileSystem, hidden: Path, name: Path, pieces: Iterable[bytes]) -> None:
+    """A new file, its bytes on the disk before it has its name."""
+    with contextlib.suppress(FileNotFoundError):
+        fs.unlink(hidden)  # of a repair that was cut short
     try:
-        replace(fs, file, path, new, mended(bytes), prove_and_keep, size=source.size)
+        with contextlib.closing(fs.open_append(hidden, create=True)) as file:
+            write(file, pieces)
+            file.sync()
+        fs.rename(hidden, name)
     except BaseException:
         with contextlib.suppress(OSError):
-            unlink(fs, damaged, backup)
+            fs.unlink(hidden)
         raise
-    return dataclasses.replace(done, damaged=numbered("damaged") if moves else None, backup=numbered("backup"))
 
 
 def _prove(fs: FileSystem, plan: RepairPlan, new: Path, before: dict[str, object]) -> None:
@@ -199,7 +199,7 @@ def _fingerprint(fs: FileSystem, plan: RepairPlan, at: Path) -> dict[str, object
     """What the file at `at` says, under the planned path."""
     origin = plan.origin
     there = Through(None, plan.path, origin.home, origin.limits, fs=fs, keys=origin.keys, at=at)
-    return fingerprint(there, describe_placeless)
+    return fingerprint(there)
 
 
 def _encode(moved: Moved) -> bytes:
