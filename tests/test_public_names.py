@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import graphlib
 import importlib
 import json
 import subprocess
@@ -46,18 +45,6 @@ def checked_imports() -> dict[str, tuple[str, str]]:
     return found
 
 
-def imports_when_run(tree: ast.Module) -> set[str]:
-    """The modules of the library that an import of this one runs at once."""
-    found: set[str] = set()
-    for node in tree.body:
-        if isinstance(node, ast.ImportFrom) and node.module is not None:
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-            found |= {name if name in MODULES else node.module for name in names}
-        elif isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-    return found & MODULES.keys()
-
-
 def test_a_type_checker_and_a_program_find_the_same_names_in_the_same_places() -> None:
     checked = checked_imports()
     assert sorted(checked) == sorted(rollout.__all__)
@@ -95,8 +82,3 @@ def test_a_name_that_is_not_there_is_missing_as_in_any_module() -> None:
         getattr(rollout, "nothing")  # noqa: B009 - to a type checker it is not there either
     with pytest.raises(ImportError, match="cannot import name 'nothing'"):
         exec("from rollout import nothing", {})
-
-
-def test_any_module_can_be_the_first_to_be_imported_as_none_needs_itself() -> None:
-    graph = {name: imports_when_run(tree(name)) - {"rollout"} for name in MODULES}
-    assert len(list(graphlib.TopologicalSorter(graph).static_order())) == len(MODULES)

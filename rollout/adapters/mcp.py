@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import logging
 import os
 import signal
@@ -64,15 +63,24 @@ def call(tools: Tools, name: str, arguments: Mapping[str, Any] | None) -> dict[s
 def serve(home: str | os.PathLike[str] | None = None, current: Current = None) -> None:
     """Serves the tools over standard input and output until the input ends.
 
-    `home` and `current` as everywhere (see `rollout.home.agent_view`). UsageError if the SDK is not installed.
+    Args:
+        home: The home; by default that of every command.
+        current: The session that the model is in, which is left out.
+
+    Raises:
+        UsageError: The SDK is not installed.
     """
-    with _explain_missing():
-        anyio = importlib.import_module("anyio")
-        stdio = importlib.import_module("mcp.server.stdio")
-        server = make_server(Tools(home, current))
+    try:
+        import anyio  # noqa: PLC0415 - an extra
+        from mcp.server.stdio import stdio_server  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in {"anyio", "mcp"}:
+            raise
+        raise UsageError("the MCP server needs the Python SDK", remedy="run pip install 'rollout[mcp]'") from error
+    server = make_server(Tools(home, current))
 
     async def run() -> None:
-        async with stdio.stdio_server() as (incoming, outgoing):
+        async with stdio_server() as (incoming, outgoing):
             with contextlib.redirect_stdout(sys.stderr):
                 await server.run(incoming, outgoing, server.create_initialization_options())
 
@@ -83,12 +91,15 @@ def serve(home: str | os.PathLike[str] | None = None, current: Current = None) -
 def make_server(tools: Tools) -> Any:
     """The SDK's low-level server with these tools: its `run(read, write, options)` serves. The SDK's types are its own.
 
-    By name, as the two generations of the SDK share no signatures: 1.x takes handlers by request and wants results
-    wrapped, 2.x takes them as arguments.
+    The two generations of the SDK share no signatures, and a type checker sees one of them: 1.x takes handlers by
+    request and wants results wrapped, 2.x takes them as arguments.
     """
-    anyio = importlib.import_module("anyio")
-    types = importlib.import_module("mcp.types")
-    server_class = importlib.import_module("mcp.server.lowlevel").Server
+    import anyio  # noqa: PLC0415 - an extra
+    import mcp.types  # noqa: PLC0415
+    from mcp.server.lowlevel import Server  # noqa: PLC0415
+
+    types: Any = mcp.types
+    server_class: Any = Server
     limiter = anyio.CapacityLimiter(_THREADS)
     listed = types.ListToolsResult.model_validate({"tools": [tool.describe() for tool in TOOLS]})
 
@@ -131,13 +142,3 @@ def _stopped_by_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-
-
-@contextlib.contextmanager
-def _explain_missing() -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in {"anyio", "mcp"}:
-            raise
-        raise UsageError("the MCP server needs the Python SDK", remedy="run pip install 'rollout[mcp]'") from error
