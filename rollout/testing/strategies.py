@@ -119,10 +119,10 @@ _BLANKS = (b"\n", b"\r\n", b" \t\n", b"\0\0\0\n", b"\xef\xbb\xbf\n", b"\0 \0\r\n
 _GARBAGE = (
     b"%% garbage\n",
     b"\xff\xfe\n",
-    b'["type","payload"]\n',
+    b'["a","b"]\n',
     b"7\n",
     b"{}\n",
-    b'{"type":7,"payload":{}}\n',
+    b'{"type":7}\n',
     b'{"a\n',
 )
 DAMAGES: dict[str, Callable[[bytes, int], bytes]] = {
