@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from rollout.files.sealed.seal import SealResult
     from rollout.fold.history import History, is_summary
     from rollout.fold.projection import ContextBaseline, ContextCleared, ContextNeverSet
-    from rollout.fold.timeline import Place, Step
     from rollout.fold.token_counts import Tokens
     from rollout.fold.token_ledger import TokenSpend
     from rollout.format.labels import Label, check_session_id
@@ -56,6 +55,7 @@ if TYPE_CHECKING:
     from rollout.session.reading import explain, reconstruct, records, turns, verify
     from rollout.session.record import Record
     from rollout.session.state import State, Turn
+    from rollout.session.steps import Step, StepPosition
     from rollout.session.summary import Milestone, Summary, ToolUse, TurnSummary, summarize
     from rollout.session.turn import OpenTurn
     from rollout.session.turn_context import TurnContext
@@ -91,7 +91,6 @@ __all__ = [
     "NotFound",
     "Note",
     "OpenTurn",
-    "Place",
     "Playback",
     "PlaybackView",
     "Record",
@@ -110,6 +109,7 @@ __all__ = [
     "Stats",
     "StatsRow",
     "Step",
+    "StepPosition",
     "Store",
     "Summary",
     "TokenSpend",
@@ -190,8 +190,8 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.fold import projection as module
             case "TokenSpend":
                 from rollout.fold import token_ledger as module
-            case "Place" | "Step":
-                from rollout.fold import timeline as module
+            case "Step" | "StepPosition":
+                from rollout.session import steps as module
             case "Tokens":
                 from rollout.fold import token_counts as module
             case "Truncation":

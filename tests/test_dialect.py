@@ -45,7 +45,7 @@ STILL = {
     "rollout.fold.fast_path",
     "rollout.fold.line_types",
     "rollout.fold.newest_items",
-    "rollout.fold.timeline",
+    "rollout.session.steps",
     "rollout.fold.token_meter",
     "rollout.fold.token_records",
     # rollout.home

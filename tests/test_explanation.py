@@ -81,3 +81,25 @@ def test_of_long_names_no_more_is_held_than_is_told() -> None:
     assert found.named[-2:] == [("2" * 200, "2" * 200), ("event_msg", "2" * 200)]
     assert all(len(type) <= 200 for type in found._types)
     assert all(len(kind or "") <= 200 for numbers in found._types.values() for kind in numbers)
+
+
+@settings(max_examples=60)
+@given(st.one_of(logs.well_formed_logs(), logs.any_logs(), logs.damaged_logs(), logs.hostile_bytes), chunks)
+def test_the_turns_of_one_pass_are_those_that_are_read_alone_and_each_line_knows_its_own(
+    data: bytes, limits: Limits
+) -> None:
+    try:
+        turns = rollout.turns(data, limits=limits)
+        explanation = rollout.explain(data, with_turns=True, limits=limits)
+    except rollout.RolloutError:
+        return
+    assert explanation.turns == turns == rollout.explain(data, limits=limits).turns
+    assert [turn.items for turn in explanation.turns] == [turn.items for turn in turns]
+    numbers = [line.turn for line in explanation if line.turn is not None]
+    assert numbers == sorted(numbers)
+    for line in explanation:
+        if line.turn_id is not None:
+            assert line.turn is not None
+            assert turns[line.turn].id == line.turn_id
+    begins = {number: next(line for line in explanation if line.turn == number) for number in set(numbers)}
+    assert {number: line.offset for number, line in begins.items()} == {i: turn.offset for i, turn in enumerate(turns)}

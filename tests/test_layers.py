@@ -81,7 +81,6 @@ SIDEWAYS: set[str] = {
     "rollout.fold.newest_items",
     "rollout.fold.projection",
     "rollout.fold.session_counts",
-    "rollout.fold.timeline",
     "rollout.fold.token_meter",
     "rollout.fold.token_records",
     "rollout.fold.transcript",

@@ -25,9 +25,9 @@ def turn(name: str, *lines: bytes) -> bytes:
     return b.log(b.started(name), b.context(name), *lines, b.completed(name))
 
 
-def places(playback: rollout.Playback, *, everything: bool = True) -> list[rollout.Place]:
+def places(playback: rollout.Playback, *, everything: bool = True) -> list[rollout.StepPosition]:
     """All of them, by steps from the first on."""
-    found: list[rollout.Place] = []
+    found: list[rollout.StepPosition] = []
     at = playback.first(everything=everything)
     while at is not None:
         found.append(at)
@@ -35,7 +35,7 @@ def places(playback: rollout.Playback, *, everything: bool = True) -> list[rollo
     return found
 
 
-def arrive(search: Iterator[rollout.Place | None]) -> rollout.Place | None:
+def arrive(search: Iterator[rollout.StepPosition | None]) -> rollout.StepPosition | None:
     return next((place for place in search if place is not None), None)
 
 
@@ -59,7 +59,7 @@ def test_every_step_of_every_moment_is_what_explain_says_of_the_log_up_to_there(
             scene = playback.scene(place, count, everything=True, fold=False)
             told = {each.offset: each for each in rollout.explain(data[: place.end])}
             knows_thread = rollout.reconstruct(data[: place.end]).thread_id == playback.thread_id
-            assert scene.step.place == place
+            assert scene.step.position == place
             assert len(scene.steps) == min(count, stops.index(place) + 1)
             for step in scene.steps:
                 explained = told.get(step.offset)
@@ -110,7 +110,7 @@ def test_what_the_model_saw_at_a_place_is_the_end_of_the_history_up_to_there(dat
 def test_the_next_turn_is_where_a_turn_opens_and_the_turn_before_leads_back(data: bytes) -> None:
     with rollout.replay(data) as playback:
         stops = places(playback)
-        opens = [place for place in stops if playback.scene(place, 1, everything=True).turn_place == place]
+        opens = [place for place in stops if playback.scene(place, 1, everything=True).turn_position == place]
         for i, place in enumerate(stops):
             later = next((each for each in opens if each in stops[i + 1 :]), None)
             assert arrive(playback.next_turn(place)) == later
@@ -329,7 +329,7 @@ def test_a_record_whose_payload_is_no_object_tells_nothing_and_is_a_step() -> No
             *["turn_context", "message", "session_meta", "message"],
         ]
         assert playback.turn_before(last) is None
-        assert arrive(playback.next_turn(playback.scene(last, 9, everything=True).steps[0].place)) is not None
+        assert arrive(playback.next_turn(playback.scene(last, 9, everything=True).steps[0].position)) is not None
 
 
 def test_an_empty_log_has_no_steps() -> None:

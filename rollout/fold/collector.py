@@ -163,10 +163,14 @@ class Gatherer:
 
     def note_damage(self, offset: int, size: int, reason: str) -> None:
         """Damaged bytes, when every line is traced."""
+        if self.names is not None:
+            self.names.note_nothing()
         self._note(offset, size, "damaged", reason)
 
     def note_blank(self, offset: int, size: int) -> None:
         """A blank line, when every line is traced."""
+        if self.names is not None:
+            self.names.note_nothing()
         self._note(offset, size, "blank", None)
 
     def _note(self, offset: int, size: int, key: str, text: str | None) -> None:

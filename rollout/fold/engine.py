@@ -46,6 +46,18 @@ class Observer(Protocol):
     def see(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None: ...
 
 
+class Tee:
+    """Several observers as one, in their order."""
+
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = observers
+
+    def see(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
+        """One settled stretch, older than all before."""
+        for observer in self._observers:
+            observer.see(marks, spans)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Answer:
     """What a log says: the parts of a state that need reading."""
@@ -68,7 +80,7 @@ class Reconstruction:
 
     What `memory` tells of is not read again: it stands for the beginning of the first segment and all older ones. It
     goes with an observer and a gatherer that traces. `watch` is given each batch of lines that is read. `is_floor` is
-    asked at each `Floor`: reading stops there if it says so.
+    asked at each `Floor`, `is_enough` whenever the observer has seen more: reading stops there if it says so.
     """
 
     def __init__(
@@ -82,9 +94,10 @@ class Reconstruction:
         memory: Memory | None = None,
         watch: Callable[[lines.Batch], None] | None = None,
         is_floor: Callable[[Floor], bool] | None = None,
+        is_enough: Callable[[], bool] | None = None,
     ) -> None:
         self._segments, self._limits, self._progress = segments, limits, progress
-        self._memory, self._watch, self._is_floor = memory, watch, is_floor
+        self._memory, self._watch, self._is_floor, self._is_enough = memory, watch, is_floor, is_enough
         self.floor: Floor | None = None
         """Where reading has stopped, if it did at a floor."""
         self._gather = gatherer or Gatherer(limits=limits)
@@ -240,7 +253,7 @@ class Reconstruction:
             return False
         self._settle(at_beginning=False)
         if self._observer is not None:
-            return self._is_at_floor(marks)
+            return self._is_at_floor(marks) or (self._is_enough is not None and self._is_enough())
         self._skims = settled.base is None and settled.knows_settings and not settled.has_old_compaction
         self._skims = self._skims and not self._claims
         return settled.is_complete

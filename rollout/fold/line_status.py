@@ -1,19 +1,20 @@
-"""Why the model sees a line, or does not.
+"""The status stream: what became of each line of a log, and the turn that it belongs to (S1 to S3).
 
-One verdict a line, by the same fold as the history: `Verdicts` observes the settled stretches, newest first, and keeps
-a few bytes a line.
+`LineStatuses` observes the same fold as the history and keeps a few bytes a line: neighbouring lines with one status
+are one `Run`. A status is that of the moment where the log ends that was folded.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from rollout.fold.collector import SPOKEN, Gatherer, unpack
+from rollout import ids
+from rollout.fold.collector import PLAN, SPOKEN, unpack
 from rollout.fold.events import ITEM_KINDS, Kind, Mark, Span
-from rollout.fold.line_types import Names
-from rollout.limits import DEFAULT, Limits
 
 VISIBLE = "visible"
 REPLACED = "replaced"
@@ -26,17 +27,23 @@ BLANK = "blank"
 
 _UNSEEN = (EVENT, METADATA, METADATA, METADATA, EVENT)  # by the code of a line, beyond those of items
 _CONTEXT_KINDS = frozenset({Kind.CONTEXT, Kind.WORLD, Kind.COMPACTED})
+_OTHERS = {None: METADATA, PLAN: EVENT, BLANK: BLANK}
 
-Place = tuple[int, int, int]
-"""Segment (0 is the file itself), offset, and line ends from there to the end of the segment."""
+
+class Position(NamedTuple):
+    """Where a record lies: its segment (0 is the newest), its offset, and the line ends from there to the end."""
+
+    segment: int
+    offset: int
+    newlines: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Stay:
-    """What became of a mark's lines, oldest last: all share `turn` (-1: none) and, but for the removed ones, `status`.
+class Run:
+    """Lines one behind the other, the newest at the position: their `turn` (-1: none; 0 is the newest) and `status`.
 
-    `by` is the place of the record that replaced or rolled back the visible items among them; the newest items were
-    `removed` first: so many, by the record at that place.
+    `by` is where the record lies that replaced, removed or rolled back the items among them, `reason` why they are
+    damaged. `refs` are the lines, newest first (see `collector.unpack`); None where it is but one record.
     """
 
     segment: int
@@ -44,40 +51,32 @@ class Stay:
     newlines: int
     turn: int
     status: str
-    by: Place | None
+    by: Position | None
     reason: str | None
     refs: array[int] | None
-    removed: tuple[tuple[int, Place], ...]
+
+    def told(self, k: int) -> tuple[int, str, Position | None]:
+        """Offset, status and `by` of its record number `k`, counted from the newest."""
+        if self.refs is None:
+            return self.offset, self.status, self.by
+        offset, code = unpack(self.refs[k])
+        return (offset, self.status, self.by) if code <= SPOKEN else (offset, _UNSEEN[code - SPOKEN - 1], None)
 
 
-class NamingGatherer(Gatherer):
-    """See `Gatherer`: it traces, holds no items, and notes what each line calls itself."""
+class LineStatuses:
+    """Observes a reconstruction whose gatherer traces every line; see `is_enough` to end it early."""
 
-    def __init__(self, names: Names, limits: Limits = DEFAULT) -> None:
-        super().__init__(wants_items=False, traces=True, limits=limits)
-        self.names: Names = names
-
-    def note_damage(self, offset: int, size: int, reason: str) -> None:
-        """Damaged bytes."""
-        self.names.note_nothing()
-        super().note_damage(offset, size, reason)
-
-    def note_blank(self, offset: int, size: int) -> None:
-        """A blank line."""
-        self.names.note_nothing()
-        super().note_blank(offset, size)
-
-
-class Verdicts:
-    """Collects what became of every line of a log."""
-
-    def __init__(self) -> None:
+    def __init__(self, wanted: int | None = None) -> None:
         self.turns: list[tuple[Span, int]] = []
         """The turns, newest first, each with the segment of its opening."""
-        self._stays: list[Stay] = []
-        self._count = 0
-        self._compaction: Place | None = None
-        self._removals: list[tuple[int, Place]] = []
+        self._runs: list[Run] = []  # newest first
+        self._count, self._wanted = 0, wanted
+        self._compaction: Position | None = None
+        self._removals: list[tuple[int, Position]] = []
+
+    def is_enough(self) -> bool:
+        """Whether as many lines are known as were wanted."""
+        return self._wanted is not None and self._count >= self._wanted
 
     def see(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
         """One settled stretch, older than all before."""
@@ -85,78 +84,110 @@ class Verdicts:
         self.turns += [(span, span.opening.segment) for span in reversed(spans)]
         for mark in reversed(marks):
             turn = -1 if mark.span is None else index[id(mark.span)]
-            self._stays.append(self._judge(mark, turn))
+            if mark.kind in ITEM_KINDS:
+                self._add_items(mark, turn)
+            else:
+                self._add(mark, turn, *self._judge(mark))
             self._count += 1 if mark.refs is None else len(mark.refs)
 
-    def _judge(self, mark: Mark, turn: int) -> Stay:
-        status: str = EVENT
-        by: Place | None = None
-        removed: tuple[tuple[int, Place], ...] = ()
-        if mark.kind in ITEM_KINDS:
-            status, by, removed = self._judge_items(mark)
-        elif mark.kind is Kind.OTHER:
-            status = METADATA if mark.key is None else DAMAGED if mark.key == "malformed" else mark.key
-        elif mark.kind in _CONTEXT_KINDS:
-            status = METADATA
-            if mark.undone_by is not None:
-                status, by = ROLLED_BACK, _place(mark.undone_by)
-            elif mark.kind is Kind.COMPACTED:
-                self._compaction, self._removals = _place(mark), []
-        elif mark.kind is Kind.REMOVED and mark.stands and mark.number:
-            self._removals.append((mark.number, _place(mark)))
+    def _add(self, mark: Mark, turn: int, status: str, by: Position | None) -> None:
         reason = mark.text if status == DAMAGED else None
-        return Stay(mark.segment, mark.offset, mark.newlines, turn, status, by, reason, mark.refs, removed)
+        self._runs.append(Run(mark.segment, mark.offset, mark.newlines, turn, status, by, reason, mark.refs))
 
-    def _judge_items(self, mark: Mark) -> tuple[str, Place | None, tuple[tuple[int, Place], ...]]:
+    def _judge(self, mark: Mark) -> tuple[str, Position | None]:
+        if mark.kind is Kind.OTHER:
+            return _OTHERS.get(mark.key, DAMAGED), None
+        if mark.kind in _CONTEXT_KINDS:
+            if mark.undone_by is not None:
+                return ROLLED_BACK, _position(mark.undone_by)
+            if mark.kind is Kind.COMPACTED:
+                self._compaction, self._removals = _position(mark), []
+            return METADATA, None
+        if mark.kind is Kind.REMOVED and mark.stands and mark.number:
+            self._removals.append((mark.number, _position(mark)))
+        return EVENT, None
+
+    def _add_items(self, mark: Mark, turn: int) -> None:
         if mark.undone_by is not None:
-            return ROLLED_BACK, _place(mark.undone_by), ()
-        left = mark.number if mark.kind is Kind.ITEMS else 1
-        removed: list[tuple[int, Place]] = []
-        while left and self._removals:
-            # The removal nearest behind an item takes it first.
+            self._add(mark, turn, ROLLED_BACK, _position(mark.undone_by))
+            return
+        begin, stop, left = 0, 1 if mark.refs is None else len(mark.refs), mark.number if mark.refs else 1
+        while left and self._removals:  # the removal nearest behind an item takes it first, and the newest item first
             count, by = self._removals.pop()
             taken = min(count, left)
-            removed.append((taken, by))
             left -= taken
+            end = stop if mark.refs is None or not left else _behind_items(mark.refs, begin, taken)
+            self._runs.append(_part(mark, begin, end, turn, REMOVED, by))
             if count > taken:
                 self._removals.append((count - taken, by))
-        if self._compaction is not None:
-            return REPLACED, self._compaction, tuple(removed)
-        return VISIBLE, None, tuple(removed)
+            begin = end
+        if begin < stop:
+            status = VISIBLE if self._compaction is None else REPLACED
+            self._runs.append(_part(mark, begin, stop, turn, status, self._compaction))
 
     def __len__(self) -> int:
         return self._count
 
-    def __iter__(self) -> Iterator[tuple[Stay, int, int, str, Place | None]]:
-        """Oldest first: stay, offset, newlines, status, by. A line that holds several records comes several times."""
-        for stay in reversed(self._stays):
-            refs = stay.refs
+    def __iter__(self) -> Iterator[tuple[Run, int, int, str, Position | None]]:
+        """Oldest first: run, offset, newlines, status, by. A line that holds several records comes several times."""
+        for run in reversed(self._runs):
+            refs = run.refs
             if refs is None:
-                status, by = (REMOVED, stay.removed[0][1]) if stay.removed else (stay.status, stay.by)
-                yield stay, stay.offset, stay.newlines, status, by
-            elif not stay.removed:
-                statuses = (stay.status, stay.status, *_UNSEEN)
-                for k in range(len(refs) - 1, -1, -1):
-                    offset, code = unpack(refs[k])
-                    yield stay, offset, stay.newlines + k, statuses[code], None if code > SPOKEN else stay.by
-            else:
-                yield from reversed(list(_unpack_removed(stay, refs)))
+                yield run, run.offset, run.newlines, run.status, run.by
+                continue
+            statuses, by = (run.status, run.status, *_UNSEEN), run.by
+            for k in range(len(refs) - 1, -1, -1):
+                offset, code = unpack(refs[k])
+                yield run, offset, run.newlines + k, statuses[code], None if code > SPOKEN else by
+
+    @property
+    def oldest(self) -> tuple[int, int]:
+        """Segment (0 is the newest) and minus the offset of the oldest record that is known: what is older is greater.
+
+        If none is known, everything is.
+        """
+        return _order(self._runs[-1]) if self._runs else (-1, 0)
+
+    def find(self, segment: int, offset: int) -> tuple[Run, str, Position | None] | None:
+        """What became of the record at a position, with its run, and by which; None if none is known there."""
+        at = bisect_left(self._runs, (segment, -offset), key=_order)
+        if at == len(self._runs) or self._runs[at].segment != segment:
+            return None
+        run = self._runs[at]
+        k = 0 if run.refs is None else bisect_left(run.refs, -offset, key=lambda ref: -(ref >> 3))
+        if run.refs is not None and k == len(run.refs):
+            return None
+        found, status, by = run.told(k)
+        return (run, status, by) if found == offset else None
+
+    def turn_id(self, turn: int, threads: Sequence[str]) -> str | None:
+        """The id of a turn, derived where the log gives none; `threads` are those of the segments."""
+        if turn < 0:
+            return None
+        span, segment = self.turns[turn]
+        return span.turn_id or ids.derived_turn_id(threads[segment], span.opening.offset)
 
 
-def _unpack_removed(stay: Stay, refs: array[int]) -> Iterator[tuple[Stay, int, int, str, Place | None]]:
-    """Newest first, as removals take the newest items."""
-    takers = [by for count, by in stay.removed for _ in range(count)]
-    taken = 0
-    for k, ref in enumerate(refs):
-        offset, code = unpack(ref)
-        if code > SPOKEN:
-            yield stay, offset, stay.newlines + k, _UNSEEN[code - SPOKEN - 1], None
-        elif taken < len(takers):
-            yield stay, offset, stay.newlines + k, REMOVED, takers[taken]
-            taken += 1
-        else:
-            yield stay, offset, stay.newlines + k, stay.status, stay.by
+def _order(run: Run) -> tuple[int, int]:
+    return run.segment, -(run.offset if run.refs is None else unpack(run.refs[-1])[0])
 
 
-def _place(mark: Mark) -> Place:
-    return mark.segment, mark.offset, mark.newlines
+def _behind_items(refs: array[int], begin: int, count: int) -> int:
+    """Behind which ref, from `begin` on, so many items lie."""
+    for k in range(begin, len(refs)):
+        count -= unpack(refs[k])[1] <= SPOKEN
+        if not count:
+            return k + 1
+    return len(refs)
+
+
+def _part(mark: Mark, begin: int, end: int, turn: int, status: str, by: Position | None) -> Run:
+    """Some of the lines of a mark."""
+    if mark.refs is None:
+        return Run(mark.segment, mark.offset, mark.newlines, turn, status, by, None, None)
+    refs = mark.refs if end - begin == len(mark.refs) else mark.refs[begin:end]
+    return Run(mark.segment, unpack(refs[0])[0], mark.newlines + begin, turn, status, by, None, refs)
+
+
+def _position(mark: Mark) -> Position:
+    return Position(mark.segment, mark.offset, mark.newlines)

@@ -63,8 +63,8 @@ class Meter:
 class MeteringGatherer(Gatherer):
     """See `Gatherer`: it holds no items. `limits.spare_odd_lines` says how many lines without a record it takes."""
 
-    def __init__(self, meter: Meter, limits: Limits = DEFAULT) -> None:
-        super().__init__(wants_items=False, traces=True, limits=limits)
+    def __init__(self, meter: Meter, limits: Limits = DEFAULT, *, wants_turns: bool = False) -> None:
+        super().__init__(wants_items=False, wants_turns=wants_turns, traces=True, limits=limits)
         self._meter = meter
         self._spare_odd, self._odd = limits.spare_odd_lines, 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from rollout.fold.collector import MUTE, PLAN, unpack
+from rollout.fold.collector import MUTE, PLAN, SPOKEN, unpack
 from rollout.fold.events import ITEM_KINDS, Kind, Mark, Span
 from rollout.fold.history import AgentLine, Entry, History, plain_items
 from rollout.format.labels import Label
@@ -80,7 +80,6 @@ def _see_turn(span: Span, marks: Sequence[Mark]) -> SeenTurn:
     stands = turn_stands(marks)
     user = next((m for m in marks if m.kind is Kind.BOUNDARY and (m.stands or not stands)), None)
     contexts = [m for m in marks if m.kind is Kind.CONTEXT and span.fits(m.key) and (m.stands or not stands)]
-    last = span.last or span.opening
     opening = marks[0]
     return SeenTurn(
         turn_id=span.turn_id,
@@ -88,16 +87,31 @@ def _see_turn(span: Span, marks: Sequence[Mark]) -> SeenTurn:
         status=span.status,
         stands=stands,
         opening=(opening.segment, opening.offset, opening.newlines),
-        end=(last.segment, last.offset + last.size),
+        end=_end_of(marks),
         started=span.opening.text if span.explicit else None,
         ended=None if span.ending is None else span.ending.text,
         model=contexts[0].text if contexts else None,
-        items=tuple((m.kind, m.segment, m.offset, m.size, m.key == "agent") for m in items),
+        items=tuple((m.kind, m.segment, *_extent(m), m.key == "agent") for m in items),
         item_count=sum(m.number if m.kind is Kind.ITEMS else 1 for m in items),
         user=None if user is None else user.text,
         label=span.opening.label,
         plans=tuple(m.text or "" for m in marks if m.key == PLAN and m.kind is Kind.OTHER and (m.stands or not stands)),
     )
+
+
+def _extent(mark: Mark) -> tuple[int, int]:
+    """Offset and size of the bytes that its records lie in."""
+    offset = mark.offset if mark.refs is None else unpack(mark.refs[-1])[0]
+    return offset, mark.offset + mark.size - offset
+
+
+def _end_of(marks: Sequence[Mark]) -> tuple[int, int]:
+    """Segment and offset behind the newest record of a turn that means something for it: events do not, when traced."""
+    last = next((m for m in reversed(marks) if m.kind is not Kind.OTHER or m.key == PLAN), marks[0])
+    if last.refs is None:
+        return last.segment, last.offset + last.size
+    k = next(k for k, ref in enumerate(last.refs) if unpack(ref)[1] <= SPOKEN)
+    return last.segment, unpack(last.refs[k - 1])[0] - 1 if k else last.offset + last.size
 
 
 def items_of(turn: SeenTurn, fetch: Fetch, depth: int) -> History:

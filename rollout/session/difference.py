@@ -21,7 +21,7 @@ from rollout.fold.history import History, Item
 from rollout.fold.projection import ContextBaseline, ContextCleared, Reference
 from rollout.fold.sequence_diff import Run, align
 from rollout.session.explanation import Explained, Explanation
-from rollout.session.state import State
+from rollout.session.state import State, origin_of
 
 Relation = Literal["same", "later", "earlier", "parted", "unrelated"]
 """Of `after` to `before`: the same moment, a later one of its log, an earlier one, one of a log that went its own way
@@ -94,11 +94,11 @@ class Diff:
         None where the item has no line of its own (a compaction put it there), or its line is not in that log.
         """
         own = [i for i, entry in enumerate(self.before.history.entries) if not isinstance(entry, msgspec.Raw)]
-        lines = [line for line in Explanation(self.before.origin) if line.status == "visible"]
+        lines = [line for line in Explanation(origin_of(self.before)) if line.status == "visible"]
         places = {i: _place(line) for i, line in zip(own, lines, strict=True)}
         gone = [places.get(i) for run in self._of("gone") for i in range(run.before, run.before + run.count)]
         wanted = set(gone)
-        said = {_place(line): line for line in Explanation(self.after.origin) if _place(line) in wanted}
+        said = {_place(line): line for line in Explanation(origin_of(self.after)) if _place(line) in wanted}
         return tuple(None if place is None else said.get(place) for place in gone)
 
     def _of(self, change: str) -> list[Run]:
@@ -126,8 +126,8 @@ def diff(before: State, after: State) -> Diff:
 
 
 def _relate(before: State, after: State) -> tuple[Relation, Shared | None]:
-    with before.origin.opened() as old, after.origin.opened() as new:
-        parting = parting_of(old, new, before.origin.limits)
+    with origin_of(before).opened() as old, origin_of(after).opened() as new:
+        parting = parting_of(old, new, origin_of(before).limits)
         if parting is None:
             return "unrelated", None
         segment, end = parting.before

@@ -1,19 +1,22 @@
-"""`explain`: why the model sees a line, or does not."""
+"""`explain`: each line of a log with what became of it and its turn, and with its record where that is asked for."""
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from rollout import ids
 from rollout.files.lineage import Lineage
 from rollout.files.source import Origin
-from rollout.fold import line_status
-from rollout.fold.engine import Reconstruction
+from rollout.fold.collector import Gatherer
+from rollout.fold.engine import Observer, Reconstruction, Tee
+from rollout.fold.line_status import DAMAGED, LineStatuses
 from rollout.fold.line_types import Names
+from rollout.fold.turn_list import TurnCollector
 from rollout.session.record import Record, RecordReader
+from rollout.session.state import Turn, read_turns, turns_of
 
 
 class Explained(msgspec.Struct, frozen=True, gc=False):
@@ -23,6 +26,7 @@ class Explained(msgspec.Struct, frozen=True, gc=False):
     removed (by the items_removed in line `by`), metadata, event, damaged (`reason`), blank. `inherited` is the
     thread id of the base that the line lies in, None for the file's own lines; `path` is the file that it lies in.
     `type` and `kind` are those of the `Record` there (cut at 200 characters), None where the bytes are no record.
+    `turn` is the number of its turn in `Explanation.turns`, None for what stands before the first one.
     """
 
     line: int
@@ -37,24 +41,39 @@ class Explained(msgspec.Struct, frozen=True, gc=False):
     path: str | None
     type: str | None
     kind: str | None
+    turn: int | None = None
 
 
 class Explanation:
-    """The lines of a whole lineage, oldest first; iterate as often as you like.
+    """The lines of a whole lineage, oldest first, made by `rollout.explain`; iterate as often as you like.
 
-    `whole`: else of the bases no more than it takes to know what became of the file's own lines.
+    The log is read once, backward, and a few bytes of each line are kept; `records` reads it once more, forward.
     """
 
     def __init__(
-        self, origin: Origin, progress: Callable[[int, int], None] | None = None, *, whole: bool = True
+        self,
+        origin: Origin,
+        progress: Callable[[int, int], None] | None = None,
+        *,
+        whole: bool = True,
+        with_turns: bool = False,
+        gatherer: Gatherer | None = None,
+        observers: Sequence[Observer] = (),
     ) -> None:
-        self._origin, self._verdicts, self._names = origin, line_status.Verdicts(), Names()
+        """`gatherer` traces, and gathers turns if they are asked for; `observers` see the same fold.
+
+        Not `whole`: of the bases no more is read than it takes to know what became of the file's own lines.
+        """
+        self._origin, self._statuses, self._names = origin, LineStatuses(), Names()
+        gatherer = gatherer or Gatherer(wants_items=False, wants_turns=with_turns, traces=True, limits=origin.limits)
+        gatherer.names, collector = self._names, TurnCollector()
+        seeing: list[Observer] = [self._statuses, *([collector] if with_turns else []), *observers]
         with origin.opened() as lineage:
             answer = Reconstruction(
                 lineage,
                 limits=origin.limits,
-                gatherer=line_status.NamingGatherer(self._names, origin.limits),
-                observer=self._verdicts,
+                gatherer=gatherer,
+                observer=Tee(*seeing) if len(seeing) > 1 else self._statuses,
                 progress=progress,
                 is_floor=lambda floor: not whole and floor.segment > 0,
             ).run()
@@ -62,46 +81,65 @@ class Explanation:
             self._hidden = [] if origin.size is not None else _hidden_lines(lineage)
             self.damage = tuple(lineage.damage())
             """What is wrong with the files themselves: missing bases, sealed frames."""
+            if with_turns:
+                self.turns = turns_of(origin, collector, lineage.segments, answer.line_counts)
         self._counts = answer.line_counts
-        assert len(self._names.numbers) == len(self._verdicts)
+        assert len(self._names.numbers) == len(self._statuses)
+
+    @functools.cached_property
+    def turns(self) -> tuple[Turn, ...]:
+        """The turns (S1), oldest first, those that were rolled back too: as `rollout.turns` gives them.
+
+        Known if they were asked for with the lines; else the log is read for them when they are touched.
+
+        Raises:
+            SourceError: A file of the log can no longer be read.
+        """
+        return read_turns(self._origin)
 
     def __len__(self) -> int:
-        return len(self._verdicts) + len(self._hidden)
+        return len(self._statuses) + len(self._hidden)
 
     def __iter__(self) -> Iterator[Explained]:
-        turns = [
-            span.turn_id or ids.derived_turn_id(self._segments[segment][0], span.opening.offset)
-            for span, segment in self._verdicts.turns
-        ]
-        shown, above, turn, inherited, path = None, 0, None, None, self._segments[0][1]
-        named = self._names.named
-        for (stay, offset, newlines, status, by), number in zip(
-            self._verdicts, reversed(self._names.numbers), strict=True
+        shown, above, inherited, path = None, 0, None, self._segments[0][1]
+        newest = -1
+        turn: int | None = None
+        turn_id: str | None = None
+        named, count = self._names.named, len(self._statuses.turns)
+        threads = [thread for thread, _ in self._segments]
+        for (run, offset, newlines, status, by), number in zip(
+            self._statuses, reversed(self._names.numbers), strict=True
         ):
-            if stay is not shown:  # neighbouring lines share most of what there is to say
-                shown, above = stay, (self._counts[stay.segment] or 0) + 1
-                turn = turns[stay.turn] if stay.turn >= 0 else None
-                thread, path = self._segments[stay.segment]
-                inherited = thread if stay.segment > 0 else None
+            if run is not shown:  # neighbouring lines share most of what there is to say
+                shown, above = run, (self._counts[run.segment] or 0) + 1
+                if run.turn != newest:
+                    newest, turn = run.turn, None if run.turn < 0 else count - 1 - run.turn
+                    turn_id = self._statuses.turn_id(run.turn, threads)
+                thread, path = self._segments[run.segment]
+                inherited = thread if run.segment > 0 else None
             line = above - newlines
             type, kind = named[number]
-            if by is None:
-                yield Explained(line, offset, status, turn, None, None, None, stay.reason, inherited, path, type, kind)
-            else:
+            by_line = by_offset = by_thread = None
+            if by is not None:
                 at, by_offset, by_newlines = by
                 by_thread = self._segments[at][0] if at > 0 else None
                 by_line = (self._counts[at] or 0) - by_newlines + 1
-                yield Explained(
-                    line, offset, status, turn, by_line, by_offset, by_thread, None, inherited, path, type, kind
-                )
+            reason = run.reason if by is None else None
+            yield Explained(
+                line, offset, status, turn_id, by_line, by_offset, by_thread, reason, inherited, path, type, kind, turn
+            )
         line, path = (self._counts[0] or 0) + 1, self._segments[0][1]
         for k, offset in enumerate(self._hidden):
-            yield Explained(line + k, offset, "damaged", None, None, None, None, _CUT_SHORT, None, path, None, None)
+            why = "part of a batch of lines that a crash has cut short"
+            yield Explained(line + k, offset, DAMAGED, None, None, None, None, why, None, path, None, None, turn)
 
     def records(self, wanted: Callable[[Explained], bool] | None = None) -> Iterator[tuple[Explained, Record | None]]:
         """Each line with its record, read as it is asked for; without one (None) if it has none or is not `wanted`.
 
         Nothing of a line that is not wanted is decoded.
+
+        Raises:
+            SourceError: A file of the log can no longer be read.
         """
         with self._origin.opened() as lineage:
             segments = {segment.path: segment for segment in lineage}
@@ -112,9 +150,6 @@ class Explanation:
                     reader = None if segment is None else RecordReader(segment, self._origin.limits)
                 is_read = reader is not None and line.type is not None and (wanted is None or wanted(line))
                 yield line, reader.at(line.offset) if reader is not None and is_read else None
-
-
-_CUT_SHORT = "part of a batch of lines that a crash has cut short"
 
 
 def _hidden_lines(lineage: Lineage) -> list[int]:

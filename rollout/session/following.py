@@ -22,20 +22,17 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from rollout import ids
 from rollout.errors import NotFound, UsageError
 from rollout.files.encrypted.keys import Cipher
 from rollout.files.file_watch import Whereabouts, Whereto
 from rollout.files.lineage import Lineage
 from rollout.files.port import Status
 from rollout.files.source import Origin, find
-from rollout.fold.collector import Gatherer
-from rollout.fold.engine import Reconstruction
-from rollout.fold.timeline import Enough, Judge
 from rollout.format import lines, records
 from rollout.format.records import Segment
 from rollout.limits import DEFAULT, Limits
 from rollout.session.record import Record, read_records
+from rollout.session.status_at import NewestStatuses
 
 Happening: TypeAlias = Literal["line", "undone", "cut", "replaced"] | Whereto
 
@@ -154,63 +151,29 @@ class Tail:
             self._visible.pop()  # of lines that are gone
         if now.end == place.end:
             return
-        fates = _Fates(lineage, end, now.lines - place.lines, self._limits)
+        newest, *older = lineage
+        log = [dataclasses.replace(newest, end=end), *older]
+        statuses = NewestStatuses(log, now.lines - place.lines, self._limits)
         before, has_marker = tuple(self._visible), False
-        new = Segment(source, end)
-        for record in read_records([new], self._limits, segment=0, start=place.end, number=place.lines + 1):
-            status, turn_id = fates.of(record.offset) or ("damaged" if record.is_damaged else record.type, None)
+        for record in read_records(log, self._limits, segment=0, start=place.end, number=place.lines + 1):
+            found = statuses.find(0, record.offset)
+            status = found[1] if found else "damaged" if record.is_damaged else record.type
+            turn_id = statuses.turn_id(found[0]) if found else None
             has_marker = has_marker or not _MARKERS.isdisjoint({record.type, record.kind or ""})
             if status == "visible":
                 self._visible.append(record.offset)
             yield FollowEvent("line", path, record, status, turn_id)
-        if has_marker and (what := self._taken_back(before, fates)):
+        if has_marker and (what := self._taken_back(before, statuses)):
             yield FollowEvent("undone", path, what=what)
 
-    def _taken_back(self, before: Sequence[int], fates: _Fates) -> str:
+    def _taken_back(self, before: Sequence[int], statuses: NewestStatuses) -> str:
         """What became of lines that were told as visible, in words."""
-        now = {offset: found[0] for offset in before if (found := fates.of(offset)) is not None}
+        now = {offset: found[1] for offset in before if (found := statuses.find(0, offset)) is not None}
         counts = collections.Counter(status for status in now.values() if status in _LOST)
         self._visible = deque((each for each in self._visible if now.get(each) not in _LOST), _MOST_VISIBLE)
         told = ", ".join(f"{count:,} {_LOST[status]}" for status, count in counts.items())
         total = sum(counts.values())
         return f"{total:,} line{'s' if total > 1 else ''} above the model no longer sees: {told}" if counts else ""
-
-
-class _Fates:
-    """What became of the newest lines of a file up to `end`, and their turns; it is read back as far as that takes."""
-
-    def __init__(self, lineage: Lineage, end: int, count: int, limits: Limits) -> None:
-        newest, *older = lineage
-        self._segments = [dataclasses.replace(newest, end=end), *older]
-        self._limits, self._is_whole = limits, False
-        self._judge = self._judged(count)
-
-    def _judged(self, count: int) -> Judge:
-        judge = Judge(count)
-        gatherer = Gatherer(wants_items=False, traces=True, limits=self._limits)
-        try:
-            Reconstruction(self._segments, limits=self._limits, gatherer=gatherer, observer=judge).run()
-            self._is_whole = True
-        except Enough:
-            pass
-        return judge
-
-    def _reaches(self, offset: int) -> bool:
-        oldest = self._judge.oldest
-        return oldest is not None and (oldest[0] > 0 or oldest[1] <= offset)
-
-    def of(self, offset: int) -> tuple[str, str | None] | None:
-        """Status, as in `explain`, and turn id of the record at a byte; None if none is there."""
-        while not (self._is_whole or self._reaches(offset)):
-            self._judge = self._judged(4 * len(self._judge) + 1)
-        found = self._judge.find(0, offset)
-        if found is None:
-            return None
-        stay, status, _ = found
-        if stay.turn < 0:
-            return status, None
-        span, segment = self._judge.turns[stay.turn]
-        return status, span.turn_id or ids.derived_turn_id(self._segments[segment].thread, span.opening.offset)
 
 
 def tail(

@@ -33,7 +33,6 @@ from rollout.files.recovery import Plan
 from rollout.files.sealed.seal import standing
 from rollout.files.source import Origin
 from rollout.files.writer import Writer, holder
-from rollout.fold.engine import Reconstruction
 from rollout.format import labels, strict_json
 from rollout.format.labels import UNLABELLED, Label
 from rollout.session.environment import Ports
@@ -41,7 +40,7 @@ from rollout.session.label_scope import in_force
 from rollout.session.log_path import new_path, origin_of
 from rollout.session.moments import At, extent_at
 from rollout.session.recorder import Recorder
-from rollout.session.state import State
+from rollout.session.state import State, read_state
 from rollout.session.turn import OpenTurn, compacted
 
 _PAGINATED = Raw(encoder.encode(PAGINATED))
@@ -193,9 +192,7 @@ class SessionLog:
     def resume_state(self) -> State:
         """The state of all that was appended so far (S1 to S5)."""
         origin = self._origin(self.path, None if self._writable is None else self._writable.writer.end)
-        with origin.opened() as lineage:
-            answer = Reconstruction(lineage, limits=origin.limits).run()
-            return State(origin, answer, lineage.bytes_read, [*answer.damage, *lineage.damage()])
+        return read_state(origin)
 
     def fork(
         self,

@@ -24,22 +24,21 @@ from rollout.files.source import AnySource, Origin, find
 from rollout.fold.engine import Reconstruction
 from rollout.fold.history import History
 from rollout.fold.newest_items import recent_entries
-from rollout.fold.timeline import (
+from rollout.format.records import Segment
+from rollout.limits import DEFAULT, Limits
+from rollout.session.moments import At, origin_at
+from rollout.session.status_at import StatusesAt
+from rollout.session.steps import (
     COMPACTION,
     CONTEXT,
     START,
     TOKENS,
-    Place,
     Step,
-    read_step,
+    StepPosition,
+    steps_backward,
+    steps_forward,
     tokens_of,
-    walk_backward,
-    walk_forward,
 )
-from rollout.format.records import Segment
-from rollout.limits import DEFAULT, Limits
-from rollout.session.moments import At, origin_at
-from rollout.session.status_at import Judgements
 
 _LINES_A_PAUSE = 256
 _MORE_LINES = 64  # how far behind the steps of a scene tokens and the model are looked for
@@ -64,7 +63,7 @@ class PlaybackView:
     turn_id: str | None = None
     turn_began: str | None = None
     """The timestamp of the line that opened the turn."""
-    turn_place: Place | None = None
+    turn_position: StepPosition | None = None
 
     @property
     def step(self) -> Step:
@@ -93,7 +92,7 @@ class Playback:
             segments: Sequence[Segment] = list(lineage)[::-1]
             self._exits = exits.pop_all()
         self._origin, self._lineage, self._segments = origin, lineage, segments
-        self._judgements = Judgements(self._segments, self._limits, self._small)
+        self._statuses = StatusesAt(self._segments, self._limits, self._small)
         first = self._lineage.opened[0]
         self.session: dict[str, Any] | None = first.session
         """The payload of the first session_meta."""
@@ -122,17 +121,17 @@ class Playback:
         """The text of all files, as far as it is the session's."""
         return sum(segment.end for segment in self._segments)
 
-    def position(self, place: Place) -> int:
+    def bytes_up_to(self, position: StepPosition) -> int:
         """How many bytes of the session come up to the end of a line."""
-        return sum(segment.end for segment in self._segments[: place.segment]) + place.end
+        return sum(segment.end for segment in self._segments[: position.segment]) + position.end
 
-    def holds(self, place: Place) -> bool:
+    def holds(self, position: StepPosition) -> bool:
         """Whether the session still reaches as far as a line, in the same file, after a `refresh`."""
-        return place.segment < self._common and place.end <= self._segments[place.segment].end
+        return position.segment < self._common and position.end <= self._segments[position.segment].end
 
-    def inherited(self, place: Place) -> str | None:
+    def inherited(self, position: StepPosition) -> str | None:
         """The thread of the base that a line lies in; None for the file's own lines."""
-        return None if place.segment == len(self._segments) - 1 else self._segments[place.segment].thread
+        return None if position.segment == len(self._segments) - 1 else self._segments[position.segment].thread
 
     def refresh(self) -> bool:
         """Look again at files that are being written; whether they have changed. SourceError if they are gone.
@@ -152,53 +151,55 @@ class Playback:
         self._common = sum(itertools.takewhile(bool, same))
         return [(each.path, each.end) for each in before] != [(each.path, each.end) for each in self._segments]
 
-    def first(self, *, everything: bool = False) -> Place | None:
+    def first(self, *, everything: bool = False) -> StepPosition | None:
         """The oldest step; None if there is none."""
-        return next((step.place for step in self._forward(0, 0) if everything or step.is_story), None)
+        return next((step.position for step in self._forward(0, 0) if everything or step.is_story), None)
 
-    def last(self, *, everything: bool = False) -> Place | None:
+    def last(self, *, everything: bool = False) -> StepPosition | None:
         """The newest step."""
         end = len(self._segments) - 1
         steps = self._backward(end, self._segments[end].end)
-        return next((step.place for step in steps if everything or step.is_story), None)
+        return next((step.position for step in steps if everything or step.is_story), None)
 
-    def after(self, place: Place, *, everything: bool = False) -> Place | None:
+    def after(self, position: StepPosition, *, everything: bool = False) -> StepPosition | None:
         """The step that comes next."""
-        steps = self._forward(place.segment, place.end)
-        return next((step.place for step in steps if everything or step.is_story), None)
+        steps = self._forward(position.segment, position.end)
+        return next((step.position for step in steps if everything or step.is_story), None)
 
-    def before(self, place: Place, *, everything: bool = False) -> Place | None:
+    def before(self, position: StepPosition, *, everything: bool = False) -> StepPosition | None:
         """The step that came before."""
-        steps = self._backward(place.segment, place.offset)
-        return next((step.place for step in steps if everything or step.is_story), None)
+        steps = self._backward(position.segment, position.offset)
+        return next((step.position for step in steps if everything or step.is_story), None)
 
-    def jump(self, place: Place, kinds: Collection[str], *, back: bool = False) -> Iterator[Place | None]:
+    def jump(
+        self, position: StepPosition, kinds: Collection[str], *, back: bool = False
+    ) -> Iterator[StepPosition | None]:
         """The next older or newer step of these kinds. Gives None now and then while it is not found yet."""
-        return self._look(place, lambda step: step.kind in kinds, back=back)
+        return self._look(position, lambda step: step.kind in kinds, back=back)
 
-    def search(self, place: Place, text: str, *, back: bool = False) -> Iterator[Place | None]:
+    def search(self, position: StepPosition, text: str, *, back: bool = False) -> Iterator[StepPosition | None]:
         """The next step with this text in it, in upper case or lower: of messages, calls and outputs."""
         wanted = text.casefold()
-        return self._look(place, lambda step: wanted in _text(step).casefold(), back=back)
+        return self._look(position, lambda step: wanted in _text(step).casefold(), back=back)
 
-    def next_turn(self, place: Place) -> Iterator[Place | None]:
+    def next_turn(self, position: StepPosition) -> Iterator[StepPosition | None]:
         """Where the next turn begins: its task_started, or the message that opens it. None now and then."""
-        return self._look(place, self._opens_turn, back=False)
+        return self._look(position, self._opens_turn, back=False)
 
-    def turn_before(self, place: Place) -> Place | None:
+    def turn_before(self, position: StepPosition) -> StepPosition | None:
         """Where the turn of a line begins; of a line where one begins, where the one before does. None if none does."""
-        own = self.scene(place, 1, everything=True).turn_place
-        if own is not None and own != place:
+        own = self.scene(position, 1, everything=True).turn_position
+        if own is not None and own != position:
             return own
-        before = self.before(own or place, everything=True)
-        return None if before is None else self.scene(before, 1, everything=True).turn_place
+        before = self.before(own or position, everything=True)
+        return None if before is None else self.scene(before, 1, everything=True).turn_position
 
-    def scene(self, place: Place, count: int, *, everything: bool = False, fold: bool = True) -> PlaybackView:
-        """The newest `count` steps up to a place (or fewer, where there are no more), as of that moment."""
+    def scene(self, position: StepPosition, count: int, *, everything: bool = False, fold: bool = True) -> PlaybackView:
+        """The newest `count` steps up to a position (or fewer, where there are no more), as of that moment."""
         steps: list[Step] = []
         folded, more = False, _MORE_LINES
         told: dict[str, Any] = {}
-        for step in self._backward(place.segment, place.end):
+        for step in self._backward(position.segment, position.end):
             if step.kind in (TOKENS, CONTEXT):
                 _tell(told, step)
             if len(steps) >= count:
@@ -206,35 +207,33 @@ class Playback:
                 if not more or len(told) == _TOLD:
                     break
                 continue
-            if not (everything or step.is_story or step.place == place):
+            if not (everything or step.is_story or step.position == position):
                 continue
-            judged = self._judgements.judge(step, place, count)
+            judged = self._statuses.tell(step, position, count)
             steps.append(judged)
             if fold and judged.kind == COMPACTION and judged.status == "metadata":
                 folded = True
                 break
-        turn = self._judgements.turn_of(steps[0]) if steps else {}
+        turn = self._statuses.turn_of(steps[0]) if steps else {}
         return PlaybackView(tuple(reversed(steps)), folded, **told, **turn)
 
-    def seen(self, place: Place, count: int) -> tuple[History, bool]:
-        """The newest `count` items of the history that the model saw at a place, and whether that is all of it."""
-        segments = self._judgements.up_to(place.segment, place.end)
+    def seen(self, position: StepPosition, count: int) -> tuple[History, bool]:
+        """The newest `count` items of the history that the model saw at a position, and whether that is all of it."""
+        segments = self._statuses.up_to(position.segment, position.end)
         entries = recent_entries(segments, count + 1, self._limits)
         history = Reconstruction(segments, limits=self._limits).run().history if entries is None else History(entries)
         return history[-count:], len(history) <= count
 
     def steps(self, *, progress: Callable[[int, int], None] | None = None) -> Iterator[Step]:
         """The step of each line, oldest first, as of the end of the log, as `explain` has it. Reads all, twice."""
-        judged = self._judgements.judge_all(progress)
+        judged = self._statuses.at_end(progress)
         yield from map(judged, self._forward(0, 0))
 
     def _forward(self, segment: int, offset: int) -> Iterator[Step]:
-        for place, line in walk_forward(self._segments, segment, offset, self._small):
-            yield read_step(place, line, self._limits)
+        return steps_forward(self._segments, segment, offset, self._limits, small=self._small)
 
     def _backward(self, segment: int, end: int) -> Iterator[Step]:
-        for place, line in walk_backward(self._segments, segment, end, self._small):
-            yield read_step(place, line, self._limits)
+        return steps_backward(self._segments, segment, end, self._limits, small=self._small)
 
     @property
     def _small(self) -> Limits:
@@ -242,11 +241,15 @@ class Playback:
             self._limits, chunk_bytes=min(self._limits.chunk_bytes, self._limits.first_chunk_bytes)
         )
 
-    def _look(self, place: Place, fits: Callable[[Step], bool], *, back: bool) -> Iterator[Place | None]:
-        steps = self._backward(place.segment, place.offset) if back else self._forward(place.segment, place.end)
+    def _look(
+        self, position: StepPosition, fits: Callable[[Step], bool], *, back: bool
+    ) -> Iterator[StepPosition | None]:
+        steps = (
+            self._backward(position.segment, position.offset) if back else self._forward(position.segment, position.end)
+        )
         for count, step in enumerate(steps):
             if fits(step):
-                yield step.place
+                yield step.position
                 return
             if count % _LINES_A_PAUSE == 0:
                 yield None
@@ -257,7 +260,7 @@ class Playback:
         is_message = step.name == "message" and step.facts.get("role") == "user"
         if not is_message and step.name not in _AGENTS:
             return False
-        return self.scene(step.place, 1, everything=True).turn_place == step.place
+        return self.scene(step.position, 1, everything=True).turn_position == step.position
 
 
 def replay(

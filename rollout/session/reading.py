@@ -72,16 +72,30 @@ def explain(
     source: AnySource,
     *,
     at: At | None = None,
+    with_turns: bool = False,
     home: Home = None,
     limits: Limits = DEFAULT,
     cipher: Cipher | None = None,
     progress: Progress | None = None,
 ) -> Explanation:
-    """For each line of the file and its bases, whether the model sees it, and why not. Reads everything.
+    """For each line of the file and its bases, whether the model sees it, and why not (S2, S3). Reads everything.
 
-    `at` is that of `reconstruct`.
+    Args:
+        source: See this module.
+        at: The moment, as in `reconstruct`.
+        with_turns: `Explanation.turns` will be asked for: the same pass over the log gathers them.
+        home: Where bases and thread ids are looked up.
+        limits: The most that is read and held.
+        cipher: The keys of an encrypted log.
+        progress: Called with the bytes that were read of a file and its size.
+
+    Returns:
+        The lines, to be iterated over as often as is wanted, and their records.
+
+    Raises:
+        SourceError: There is nothing to read there, or `at` names no moment of it.
     """
-    return Explanation(origin_at(find(source, home, limits, cipher), at, progress), progress)
+    return Explanation(origin_at(find(source, home, limits, cipher), at, progress), progress, with_turns=with_turns)
 
 
 def verify(

@@ -12,7 +12,7 @@ from rollout import ids
 from rollout.dialects.codex.prompt import make_prompt
 from rollout.files.source import Origin
 from rollout.fold.collector import Gatherer
-from rollout.fold.engine import Answer, Reconstruction
+from rollout.fold.engine import Reconstruction
 from rollout.fold.history import History, Item
 from rollout.fold.projection import ContextBaseline, Reference
 from rollout.fold.turn_list import SeenTurn, TurnCollector, items_of
@@ -68,39 +68,41 @@ class Turn:
         return self._load()
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class State:
-    """What a log says (S1 to S5). Made by `rollout.reconstruct`.
+    """What a log says (S1 to S5). Made by `rollout.reconstruct`. What is not there is None.
 
-    `session`, `base_instructions` and `turns` are read when they are touched; everything else is known. What is not
-    there is None. Reading went back `bytes_read` bytes (packed ones of a sealed file), over `records_decoded` records.
+    The fields are known. `session`, `thread_id`, `base_instructions`, `turns` and `all_turns` are read from the files
+    when they are touched; they raise SourceError if those are gone.
+
+    Attributes:
+        history: What the model sees (S3), oldest first.
+        previous_model: The model of the newest turn that a user began (S4).
+        reference: What the model was last told of its settings (S4): never, cleared, or a baseline.
+        world_state: The newest snapshot with its patches (S4).
+        token_usage: The newest totals (S4).
+        damage: What was met on the way that cannot be read. `rollout.verify` lists all there is.
+        bytes_read: So many bytes were read, packed ones of a sealed file.
+        records_decoded: So many records were looked at.
+        end: So many bytes of the file (text bytes of a sealed one) count: up to the moment that this is the state of.
+        path: The file, None for bytes in memory.
     """
 
-    def __init__(self, origin: Origin, answer: Answer, bytes_read: int, damage: Sequence[Damage]) -> None:
-        self._origin, self._answer = origin, answer
-        self.history: History = answer.history
-        self.previous_model: str | None = answer.previous_model
-        self.reference: Reference = answer.reference
-        self.world_state: dict[str, Any] | None = answer.world_state
-        self.token_usage: dict[str, Any] | None = answer.token_usage
-        self.damage: tuple[Damage, ...] = tuple(damage)
-        """What was met on the way. `rollout.verify` lists all there is."""
-        self.bytes_read = bytes_read
-        self.records_decoded = answer.records_decoded
-        self.path: Path | None = origin.path
+    history: History
+    previous_model: str | None
+    reference: Reference
+    world_state: dict[str, Any] | None
+    token_usage: dict[str, Any] | None
+    damage: tuple[Damage, ...]
+    bytes_read: int
+    records_decoded: int
+    end: int
+    path: Path | None
+    _origin: Origin = dataclasses.field(repr=False)
 
     def __repr__(self) -> str:
         where = "bytes" if self.path is None else str(self.path)
         return f"<State of {where}: {len(self.history)} items, model {self.previous_model}>"
-
-    @property
-    def origin(self) -> Origin:
-        """The bytes that this is the state of, to be opened again."""
-        return self._origin
-
-    @property
-    def end(self) -> int:
-        """So many bytes of the file (text bytes of a sealed one) count: up to the moment that this is the state of."""
-        return self._origin.size or 0
 
     @property
     def reference_context(self) -> dict[str, Any] | None:
@@ -157,29 +159,59 @@ class State:
         return make_prompt(self.history, images=images, truncation=truncation, fresh_context=fresh_context)
 
 
+def origin_of(state: State) -> Origin:
+    """The bytes that it is the state of, to be opened again."""
+    return state._origin
+
+
 def read_state(origin: Origin, progress: Progress | None = None) -> State:
-    """See `rollout.reconstruct`. SourceError."""
+    """The state of a log, read as far back as it needs; see `rollout.reconstruct`.
+
+    Raises:
+        SourceError: The log cannot be read.
+    """
     with origin.opened() as lineage:
         answer = Reconstruction(lineage, limits=origin.limits, progress=progress).run()
-        damage = [*answer.damage, *lineage.damage()]
-        return State(dataclasses.replace(origin, size=lineage.end), answer, lineage.bytes_read, damage)
+        return State(
+            history=answer.history,
+            previous_model=answer.previous_model,
+            reference=answer.reference,
+            world_state=answer.world_state,
+            token_usage=answer.token_usage,
+            damage=(*answer.damage, *lineage.damage()),
+            bytes_read=lineage.bytes_read,
+            records_decoded=answer.records_decoded,
+            end=lineage.end,
+            path=origin.path,
+            _origin=dataclasses.replace(origin, size=lineage.end),
+        )
 
 
 def read_turns(origin: Origin, progress: Progress | None = None) -> tuple[Turn, ...]:
-    """All turns of a log, oldest first."""
+    """All turns of a log, oldest first.
+
+    Raises:
+        SourceError: The log cannot be read.
+    """
     collector = TurnCollector()
     gatherer = Gatherer(wants_items=False, wants_turns=True, limits=origin.limits)
     with origin.opened() as lineage:
         answer = Reconstruction(
             lineage, limits=origin.limits, gatherer=gatherer, observer=collector, progress=progress
         ).run()
-        segments = lineage.segments
-        return tuple(_turn(origin, seen, segments[seen.opening[0]], answer) for seen in reversed(collector.turns))
+        return turns_of(origin, collector, lineage.segments, answer.line_counts)
 
 
-def _turn(origin: Origin, seen: SeenTurn, segment: Segment, answer: Answer) -> Turn:
+def turns_of(
+    origin: Origin, collector: TurnCollector, segments: Sequence[Segment], line_counts: Sequence[int | None]
+) -> tuple[Turn, ...]:
+    """The turns that a fold of these segments has shown to a collector, oldest first."""
+    return tuple(_turn(origin, seen, segments, line_counts[seen.opening[0]]) for seen in reversed(collector.turns))
+
+
+def _turn(origin: Origin, seen: SeenTurn, segments: Sequence[Segment], count: int | None) -> Turn:
     at, offset, newlines = seen.opening
-    count = answer.line_counts[at]
+    segment = segments[at]
 
     def load() -> History:
         with origin.opened() as lineage:

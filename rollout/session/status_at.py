@@ -1,7 +1,7 @@
-"""What became of the steps of a session, as of any moment: judged as far back as is asked for, and remembered.
+"""Line statuses as of any moment of a log: read back as far as is asked for, and kept while they hold.
 
-A judgement is made for a moment and holds until the next line that compacts, rolls back or removes; so it is made a
-little ahead, and serves the moments that come next.
+What became of a line holds until the next line that compacts, rolls back or removes; so statuses are read a little
+ahead of the moment, and serve those that come next.
 """
 
 from __future__ import annotations
@@ -10,146 +10,158 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rollout import ids
-from rollout.dialects.codex import envelope
 from rollout.fold.collector import Gatherer
 from rollout.fold.engine import Reconstruction
-from rollout.fold.timeline import CONTEXT, DAMAGED, Enough, Judge, Place, Step, read_step, walk_backward, walk_forward
+from rollout.fold.line_status import LineStatuses, Position, Run
 from rollout.format.records import Segment
 from rollout.limits import Limits
+from rollout.session.steps import CONTEXT, DAMAGED, Step, StepPosition, read_step, steps_backward, steps_forward
 
-_AHEAD_BYTES = 256 * 1024  # how far a judgement is made to reach, at least
-_BACK_BYTES = 1024 * 1024  # how far back a step may lie for a judgement to be asked whether it holds there
+_AHEAD_BYTES = 256 * 1024  # how far ahead of a moment statuses are read, at most
+_BACK_BYTES = 1024 * 1024  # how far back a moment may lie for statuses to be asked whether they hold there
 _LINES_A_ROW = 4  # about every other line is an event
-_ALL = 1 << 62
 _RUN_NAMES = frozenset({"world_state", "blank"})
 
 
+class NewestStatuses:
+    """The statuses of the newest lines of a log (segments newest first): `count` of them at first, None for all."""
+
+    def __init__(
+        self,
+        segments: Sequence[Segment],
+        count: int | None,
+        limits: Limits,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
+        self._segments, self._limits, self._progress = segments, limits, progress
+        self._threads = [segment.thread for segment in segments]
+        self._read(count)
+
+    def _read(self, count: int | None) -> None:
+        self.statuses = LineStatuses(count)
+        self._is_whole = (
+            Reconstruction(
+                self._segments,
+                limits=self._limits,
+                gatherer=Gatherer(wants_items=False, traces=True, limits=self._limits),
+                observer=self.statuses,
+                progress=self._progress,
+                is_enough=self.statuses.is_enough,
+            )
+            .run()
+            .complete
+        )
+        self._oldest = self.statuses.oldest
+
+    def find(self, segment: int, offset: int) -> tuple[Run, str, Position | None] | None:
+        """What became of the record at a position, with its run, and by which; None if no record lies there."""
+        while not self._is_whole and (segment, -offset) > self._oldest:
+            self._read(4 * len(self.statuses) + 1)
+        return self.statuses.find(segment, offset)
+
+    def turn_id(self, run: Run) -> str | None:
+        """The id of the turn that lines belong to."""
+        return self.statuses.turn_id(run.turn, self._threads)
+
+
 @dataclasses.dataclass(slots=True)
-class _Judgement:
-    """What became of the lines of a segment up to byte `end` and of all older ones: as of any moment from `since`."""
+class _Known:
+    """The statuses of a segment up to byte `end` and of all older ones: as of any moment from `since` on."""
 
     segment: int
     since: int
     end: int
-    judge: Judge
-    whole: bool
+    newest: NewestStatuses
 
-    def reaches(self, place: Place) -> bool:
-        """Whether that line was judged."""
-        oldest = self.judge.oldest
-        return self.whole or (
-            oldest is not None and (self.segment - oldest[0], oldest[1]) <= (place.segment, place.offset)
-        )
+    def find(self, step: Step) -> tuple[Run, str, Position | None] | None:
+        return self.newest.find(self.segment - step.position.segment, step.offset)
 
 
-class Judgements:
-    """The judgements on a lineage, its segments oldest first. `small`: limits for reading little at a time."""
+class StatusesAt:
+    """The statuses of the steps of a lineage (oldest segment first). `small`: limits for reading little at a time."""
 
     def __init__(self, segments: Sequence[Segment], limits: Limits, small: Limits) -> None:
         self._segments, self._limits, self._small = segments, limits, small
-        self._judged: _Judgement | None = None
+        self._known: _Known | None = None
 
-    def judge_all(self, progress: Callable[[int, int], None] | None) -> Callable[[Step], Step]:
+    def at_end(self, progress: Callable[[int, int], None] | None) -> Callable[[Step], Step]:
         """What gives each step as of the end. Reads everything."""
-        judge, last = Judge(_ALL), len(self._segments) - 1
-        self._run(judge, self.up_to(last, self._segments[last].end), progress)
-        return lambda step: self._with_verdict(step, judge, last)
+        last = len(self._segments) - 1
+        end = self._segments[last].end
+        known = _Known(last, end, end, NewestStatuses(self.up_to(last, end), None, self._limits, progress))
+        return lambda step: _with_status(step, known)
 
     def up_to(self, segment: int, end: int) -> list[Segment]:
         """The log up to a byte of one of its files, newest segment first."""
-        newest = dataclasses.replace(self._segments[segment], end=end)
-        return [newest, *reversed(self._segments[:segment])]
+        return [dataclasses.replace(self._segments[segment], end=end), *reversed(self._segments[:segment])]
 
-    def _run(self, judge: Judge, segments: list[Segment], progress: Callable[[int, int], None] | None = None) -> bool:
-        """Whether all was judged."""
-        gatherer = Gatherer(wants_items=False, traces=True, limits=self._limits)
-        fold = Reconstruction(segments, limits=self._limits, gatherer=gatherer, observer=judge, progress=progress)
-        try:
-            fold.run()
-        except Enough:
-            return False
-        return True
+    def tell(self, step: Step, at: StepPosition, count: int) -> Step:
+        """The step as of the moment of `at`; some `count` others will be asked for."""
+        if self._known is None or not self._holds(self._known, at):
+            self._known = self._look_ahead(at, count * _LINES_A_ROW)
+        return _with_status(step, self._known)
 
-    def judge(self, step: Step, at: Place, count: int) -> Step:
-        """The step as of the moment of `at`."""
-        known = self._judged
-        if known is None or not self._holds(known, at):
-            known = self._look_ahead(at, count * _LINES_A_ROW)
-        while not known.reaches(step.place):
-            known = self._judge_up_to(at.segment, known.since, known.end, 4 * len(known.judge))
-        self._judged = known
-        return self._with_verdict(step, known.judge, known.segment)
+    def turn_of(self, step: Step) -> dict[str, Any]:
+        """The turn that a step told of lies in: its id, and its opening line."""
+        known = self._known
+        found = None if known is None else known.find(step)
+        if known is None or found is None or found[0].turn < 0:
+            return {"turn_id": step.turn_id}
+        span, segment = known.newest.statuses.turns[found[0].turn]
+        opening, k = span.opening, known.segment - segment
+        end = min(opening.offset + opening.size + 1, self._segments[k].end)
+        steps = steps_backward(self._segments, k, end, self._limits, small=self._small)
+        begin = next(step for step in steps if step.position.offset <= opening.offset)
+        return {"turn_id": step.turn_id, "turn_began": begin.timestamp, "turn_position": begin.position}
 
-    def _holds(self, known: _Judgement, at: Place) -> bool:
+    def _holds(self, known: _Known, at: StepPosition) -> bool:
         if at.segment != known.segment or at.end > known.end or known.since - at.end > _BACK_BYTES:
             return False
-        if at.end != known.end and self._may_move(at):
+        if at.end != known.end and self._may_move(self._step_at(at)):
             return False
         if at.end < known.since:
-            between = walk_forward(self._segments, at.segment, at.end, self._small)
-            for place, line in between:
-                if place.segment != at.segment or place.offset >= known.since:
+            for step in steps_forward(self._segments, at.segment, at.end, self._limits, small=self._small):
+                if step.position.segment != at.segment or step.position.offset >= known.since:
                     break
-                if read_step(place, line, self._limits).is_marker:
+                if step.is_marker:
                     return False
             known.since = at.end
         return True
 
-    def _may_move(self, at: Place) -> bool:
-        """Whether a line can come to belong to a turn that begins behind it (S1: the run above a boundary)."""
-        if at.end - at.offset > self._limits.line_bytes:
-            return True
-        line = self._segments[at.segment].source.read_at(at.offset, at.end - at.offset).removesuffix(b"\n")
-        return self._line_may_move(read_step(at, line, self._limits), line)
+    def _step_at(self, at: StepPosition) -> Step:
+        is_short = at.end - at.offset <= self._limits.line_bytes
+        line = self._segments[at.segment].source.read_at(at.offset, at.end - at.offset) if is_short else b""
+        return read_step(at, line.removesuffix(b"\n"), self._limits)
 
-    def _line_may_move(self, step: Step, line: bytes) -> bool:
-        if envelope.decode_plain(line, self._limits.depth) is None:
-            return True
+    def _may_move(self, step: Step) -> bool:
+        """Whether a line can come to belong to a turn that begins behind it (S1: the run above a boundary)."""
+        if step.kind in (CONTEXT, DAMAGED) or len(step.data) + 1 < step.position.end - step.position.offset:
+            return True  # an odd line can hold anything
         if step.name == "message":
             return step.facts.get("role") in ("user", "developer")
-        return step.kind in (CONTEXT, DAMAGED) or step.name in _RUN_NAMES
+        return step.name in _RUN_NAMES
 
-    def _look_ahead(self, at: Place, lines: int) -> _Judgement:
-        """A judgement that holds at a moment and, with luck, at many that come soon: until one where none holds on."""
+    def _look_ahead(self, at: StepPosition, count: int) -> _Known:
+        """Statuses that hold at a moment and, with luck, at many that come soon: until one where none holds on."""
         end = at.end
-        if self._may_move(at):
-            return self._judge_up_to(at.segment, end, end, lines)
-        for place, line in walk_forward(self._segments, at.segment, at.end, self._small):
-            step = read_step(place, line, self._limits)
-            if place.segment != at.segment or step.is_marker or place.end - at.end > _AHEAD_BYTES:
-                break
-            if self._line_may_move(step, line):
-                break
-            end, lines = place.end, lines + 1
-        return self._judge_up_to(at.segment, at.end, end, lines)
+        if not self._may_move(self._step_at(at)):
+            for step in steps_forward(self._segments, at.segment, at.end, self._limits, small=self._small):
+                is_far = step.position.segment != at.segment or step.position.end - at.end > _AHEAD_BYTES
+                if is_far or step.is_marker or self._may_move(step):
+                    break
+                end, count = step.position.end, count + 1
+        return _Known(at.segment, at.end, end, NewestStatuses(self.up_to(at.segment, end), count, self._limits))
 
-    def _judge_up_to(self, segment: int, since: int, end: int, lines: int) -> _Judgement:
-        judge = Judge(lines)
-        whole = self._run(judge, self.up_to(segment, end))
-        return _Judgement(segment, since, end, judge, whole)
 
-    def _with_verdict(self, step: Step, judge: Judge, newest: int) -> Step:
-        found = judge.find(newest - step.place.segment, step.offset)
-        if found is None:
-            return dataclasses.replace(step, status="damaged" if step.reason else "blank")
-        stay, status, by = found
-        turn = None
-        if stay.turn >= 0:
-            span, segment = judge.turns[stay.turn]
-            turn = span.turn_id or ids.derived_turn_id(self._segments[newest - segment].thread, span.opening.offset)
-        reason = step.reason or stay.reason
-        return dataclasses.replace(step, status=status, by_offset=by, turn_id=turn, reason=reason)
-
-    def turn_of(self, step: Step) -> dict[str, Any]:
-        """The turn that a judged step lies in: its id, and its opening line."""
-        known = self._judged
-        found = None if known is None else known.judge.find(known.segment - step.place.segment, step.offset)
-        if known is None or found is None or found[0].turn < 0:
-            return {"turn_id": step.turn_id}
-        span, segment = known.judge.turns[found[0].turn]
-        opening, k = span.opening.offset, known.segment - segment
-        lines = walk_backward(self._segments, k, min(opening + span.opening.size + 1, self._segments[k].end))
-        place, line = next(found for found in lines if found[0].offset <= opening)
-        began = read_step(place, line, self._limits).timestamp
-        return {"turn_id": step.turn_id, "turn_began": began, "turn_place": place}
+def _with_status(step: Step, known: _Known) -> Step:
+    found = known.find(step)
+    if found is None:
+        return dataclasses.replace(step, status="damaged" if step.reason else "blank")
+    run, status, by = found
+    return dataclasses.replace(
+        step,
+        status=status,
+        by_offset=None if by is None else by.offset,
+        turn_id=known.newest.turn_id(run),
+        reason=step.reason or run.reason,
+    )

@@ -15,12 +15,10 @@ import msgspec
 
 from rollout.dialects.codex import envelope
 from rollout.files.encrypted.keys import Cipher
-from rollout.files.lineage import Lineage
 from rollout.files.source import AnySource, Origin, find
 from rollout.files.thread_names import read_names
-from rollout.fold.engine import Reconstruction
-from rollout.fold.token_counts import Note, Reading, Running, Tokens
-from rollout.fold.token_ledger import Ledger, TokenSpend, seconds_between
+from rollout.fold.token_counts import Note, Running, Tokens
+from rollout.fold.token_ledger import TokenSpend, seconds_between
 from rollout.fold.token_meter import Gauge, Meter, MeteringGatherer
 from rollout.fold.token_records import note_of, read_gauge
 from rollout.fold.transcript import speaker
@@ -29,8 +27,8 @@ from rollout.items.calls import CALLS, OUTPUTS, has_failed, name_of
 from rollout.limits import DEFAULT, Limits
 from rollout.session.explanation import Explained, Explanation
 from rollout.session.moments import At, origin_at
-from rollout.session.record import Record, read_records
-from rollout.session.state import State, Turn, read_turns
+from rollout.session.record import Record
+from rollout.session.state import State, Turn, origin_of, read_state
 
 Progress = Callable[[int, int], None]
 
@@ -118,17 +116,13 @@ def summarize(
 ) -> Summary:
     """One session on a page. Arguments and errors are those of `rollout.reconstruct`."""
     origin = origin_at(find(source, home, limits, cipher), at, progress)
-    with origin.opened() as lineage:
-        answer = Reconstruction(lineage, limits=limits).run()
-        damage = [*answer.damage, *lineage.damage()]
-        origin = dataclasses.replace(origin, size=lineage.end)
-        state = State(origin, answer, lineage.bytes_read, damage)
-    reader = _Reader(read_turns(origin))
-    measured = _measure(origin, progress)
-    explanation = Explanation(origin)
-    with origin.opened() as lineage:
-        reader.read(lineage, explanation, origin.limits)
-        damaged_lines = len(reader.damaged_lines) + len(lineage.damage())
+    state = read_state(origin)
+    origin, meter, gauge = origin_of(state), Meter(), Gauge()
+    gatherer = MeteringGatherer(meter, origin.limits, wants_turns=True)
+    explanation = Explanation(origin, progress, with_turns=True, gatherer=gatherer, observers=[gauge])
+    reader, ledger = _Reader(explanation.turns), meter.ledger(None)
+    for found, record in explanation.records():
+        reader.see(found, record)
     return Summary(
         state=state,
         name=_name(state, origin),
@@ -137,10 +131,10 @@ def summarize(
         tools=tuple(sorted((use.close() for use in reader.tools.values()), key=lambda use: (-use.calls, use.name))),
         compactions=tuple(reader.compactions),
         rollbacks=tuple(reader.rollbacks),
-        damaged_lines=damaged_lines,
-        spent=sum((row.tokens for row in measured[0].spent), Tokens()),
-        by_day=measured[0].spent,
-        context_tokens=None if measured[1] is None else measured[1].context_tokens,
+        damaged_lines=len(reader.damaged_lines) + len(explanation.damage),
+        spent=sum((row.tokens for row in ledger.spent), Tokens()),
+        by_day=ledger.spent,
+        context_tokens=_context_tokens(origin, gauge),
         window_tokens=reader.window_tokens,
         ended=reader.ended,
         last_user=_last(state, "user"),
@@ -148,17 +142,15 @@ def summarize(
     )
 
 
-def _measure(origin: Origin, progress: Progress | None) -> tuple[Ledger, Reading | None]:
-    """What the file itself was charged, and the newest measure of the context that still holds."""
-    meter = Meter()
+def _context_tokens(origin: Origin, gauge: Gauge) -> int | None:
+    """What was taken of the model's window, by the newest measure that still holds."""
+    if gauge.place is None:
+        return None
+    segment, begin, end = gauge.place
     with origin.opened() as lineage:
-        gather, gauge = MeteringGatherer(meter, origin.limits), Gauge()
-        Reconstruction(lineage, limits=origin.limits, gatherer=gather, observer=gauge, progress=progress).run()
-        if gauge.place is None:
-            return meter.ledger(None), None
-        segment, begin, end = gauge.place
-        line = lineage.segments[segment].source.read_at(begin, end - begin)
-        return meter.ledger(None), read_gauge(line, origin.limits.depth)
+        line = list(lineage)[segment].source.read_at(begin, end - begin)
+    reading = read_gauge(line, origin.limits.depth)
+    return None if reading is None else reading.context_tokens
 
 
 def _name(state: State, origin: Origin) -> str | None:
@@ -228,29 +220,19 @@ class _Reader:
         self.damaged_lines: set[int] = set()
         self.window_tokens: int | None = None
         self._newest = b""
-        self._openings = {(turn.path, turn.offset): account for turn, account in zip(turns, self.accounts, strict=True)}
         self._account: _Account | None = None
         self._waiting: dict[str, tuple[_Use, _Account | None]] = {}
         self._running = Running()
 
-    def read(self, lineage: Lineage, explanation: Explanation, limits: Limits) -> None:
-        for _ in lineage:
-            pass
-        explained = iter(explanation)
-        found = next(explained, None)
-        for at in range(len(lineage.segments) - 1, -1, -1):
-            segment = lineage.segments[at]
-            for record in read_records([segment], limits):
-                if at == 0 and record.is_damaged:
-                    self.damaged_lines.add(record.line)
-                while found is not None and found.path == segment.path and found.offset < record.offset:
-                    found = next(explained, None)
-                if found is not None and found.path == segment.path and found.offset == record.offset:
-                    self._account = self._openings.get((segment.path, record.offset), self._account)
-                    if record.data and found.status != "damaged":
-                        self._see(record, found)
-            while found is not None and found.path == segment.path and at:
-                found = next(explained, None)
+    def see(self, found: Explained, record: Record | None) -> None:
+        """One more line."""
+        if record is None:
+            if found.inherited is None and found.status == "damaged":
+                self.damaged_lines.add(found.line)
+            return
+        self._account = None if found.turn is None else self.accounts[found.turn]
+        if found.status != "damaged":
+            self._see(record, found)
 
     @property
     def ended(self) -> str | None:

@@ -1,18 +1,17 @@
-"""A whole log in order, in sections: what stands before the first turn, then each turn, each record with its fate.
+"""A whole log in order, in sections: what stands before the first turn, then each turn, each record with its status.
 
-Nothing but a few bytes a line is held: records are read as they are asked for. What `explain` and `turns` say of a line
-and of a turn is what is told here.
+The log is read twice: for what became of its lines, of which a few bytes each are kept, and for the records, which are
+read as they are asked for.
 """
 
 from __future__ import annotations
 
 import collections
-import dataclasses
 import functools
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import rollout
 from rollout_cli.homes import thread_of
@@ -20,23 +19,21 @@ from rollout_cli.homes import thread_of
 Progress = Callable[[int, int], None]
 Wanted = Callable[[rollout.Explained], bool]
 SEEN = frozenset({"visible", "replaced", "rolled_back", "removed"})
-"""The fates of a line that the model sees or has seen."""
-_PASSES, _STEP_BYTES = 3, 1 << 20
+"""The statuses of a line that the model sees or has seen."""
+_PASSES, _STEP_BYTES = 2, 1 << 20
 _HEAD_RECORDS = 1000
 """How far a session_meta is looked for."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """One record and what became of it; `record` is None where nothing can be read."""
 
     explained: rollout.Explained
     record: rollout.Record | None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Section:
-    """`turn` is None for what stands before the first one; `number` counts the turns from 1. It has so many `lines`.
+class Section(NamedTuple):
+    """`turn` is None for what stands before the first one; `number` counts the turns from 1.
 
     `fate` is `undone` for a turn that does not stand, and for no other; `emptied` where all its items were taken back
     but the turn stands (something behind the marker belongs to it); `replaced` where one compaction, in line `by`,
@@ -45,37 +42,28 @@ class Section:
 
     turn: rollout.Turn | None
     number: int
-    lines: int
     fate: str
     by: int | None
     items: int
 
 
 class Chronicle:
-    """One log, read as a whole: `progress` is told of bytes, three times over those of the log."""
+    """One log, read as a whole: `progress` is told of bytes, twice over those of the log."""
 
     def __init__(
-        self,
-        source: str | int,
-        home: str | None,
-        progress: Progress | None = None,
-        *,
-        at: str | int | None = None,
+        self, source: str | int, home: str | None, progress: Progress | None = None, *, at: str | int | None = None
     ) -> None:
-        self._progress, self._bytes, self._told = progress, 0, 0
-        self.explanation = rollout.explain(source, at=at, home=home, progress=self._advance_by(0))
-        self.turns = rollout.turns(source, at=at, home=home, progress=self._advance_by(1))
-        self._begins: dict[str | None, dict[int, rollout.Turn]] = collections.defaultdict(dict)
-        for turn in self.turns:
-            self._begins[turn.path][turn.offset] = turn
-        self.path: str | None = None
-        """The file itself, which the newest line lies in; one of its bases, if it has no line."""
+        self._progress, self._bytes = progress, 0
+        self._explanation = rollout.explain(source, at=at, with_turns=True, home=home, progress=self._advance)
+        self.turns = self._explanation.turns
         self.paths: set[str | None] = set()
         """All files that its lines lie in."""
+        self.path: str | None = None
+        """The file itself, which the newest line lies in; one of its bases, if it has no line."""
         self.is_continued = False
         """Whether lines of other files stand before its own."""
         self.statuses: collections.Counter[str] = collections.Counter()
-        self.sections = list(self._survey())
+        self.sections = [self._survey(turn, lines) for turn, lines in itertools.groupby(self._explanation, _turn_of)]
 
     @functools.cached_property
     def meta(self) -> rollout.Record | None:
@@ -100,82 +88,50 @@ class Chronicle:
         """Whether any line could be read."""
         return bool(self.statuses.keys() - {"damaged", "blank"})
 
-    def read(self, wanted: Wanted | None = None) -> Iterator[tuple[Section, Iterator[Entry]]]:
+    def read(
+        self, wanted: Wanted | None = None, *, tells_progress: bool = True
+    ) -> Iterator[tuple[Section, Iterator[Entry]]]:
         """Each section with its entries, which are read as they are taken; those that are `wanted`, and damage."""
-        pairs = self.explanation.records(wanted)
-        for section in self.sections:
-            entries = self._take(itertools.islice(pairs, section.lines), wanted is None)
-            yield section, entries
-            collections.deque(entries, maxlen=0)
+        entries = itertools.starmap(Entry, self._explanation.records(wanted))
+        groups = itertools.groupby(entries, lambda entry: entry.explained.turn)
+        for section, (_, lines) in zip(self.sections, groups, strict=True):
+            yield section, self._taken(lines, wanted is None, self._progress if tells_progress else None)
 
-    def glance(
-        self, chosen: Callable[[Section], bool], wanted: Wanted
-    ) -> Iterator[tuple[Section, Iterator[rollout.Record]]]:
-        """Each section that is `chosen` with its records that are `wanted`, read no further than they are taken."""
-        is_chosen = False
-        pairs = self.explanation.records(lambda explained: is_chosen and wanted(explained))
-        for section in self.sections:
-            lines = itertools.islice(pairs, section.lines)
-            is_chosen = chosen(section)
-            if is_chosen:
-                yield section, (record for _, record in lines if record is not None)
-            is_chosen = False
-            collections.deque(lines, maxlen=0)
+    def _taken(self, lines: Iterator[Entry], takes_all: bool, progress: Progress | None) -> Iterator[Entry]:
+        told = -_STEP_BYTES
+        for entry in lines:
+            if progress is not None and entry.explained.offset - told >= _STEP_BYTES:
+                told = entry.explained.offset
+                progress(self._bytes + min(told, self._bytes), _PASSES * self._bytes)
+            if takes_all or entry.record is not None or entry.explained.status == "damaged":
+                yield entry
 
-    def _take(
-        self, pairs: Iterator[tuple[rollout.Explained, rollout.Record | None]], takes_all: bool
-    ) -> Iterator[Entry]:
-        advance = self._advance_by(2)
-        for explained, record in pairs:
-            if advance is not None and not 0 <= explained.offset - self._told <= _STEP_BYTES:
-                self._told = explained.offset
-                advance(min(self._told, self._bytes), self._bytes)
-            if takes_all or record is not None or explained.status == "damaged":
-                yield Entry(explained, record)
-
-    def _survey(self) -> Iterator[Section]:
-        turn, number, fates = None, 0, set[tuple[str, int | None]]()
-        items = lines = 0
-        begins: dict[int, rollout.Turn] = {}
-        for each in self.explanation:
+    def _survey(self, number: int | None, lines: Iterator[rollout.Explained]) -> Section:
+        turn, fates, items = None if number is None else self.turns[number], set[tuple[str, int | None]](), 0
+        for each in lines:
             if each.path != self.path or not self.paths:
-                self.path, begins = each.path, self._begins[each.path]
+                self.path = each.path
                 self.paths.add(each.path)
-            opening = begins.get(each.offset)
-            if opening is not None:
-                if lines:
-                    yield _section(turn, number, lines, fates, items)
-                turn, number, lines, fates, items = opening, number + 1, 0, set(), 0
-            lines += 1
             self.is_continued = self.is_continued or each.inherited is not None
             self.statuses[each.status] += 1
             if each.status in SEEN:
                 fates.add((each.status, each.by if each.status == "replaced" else None))
                 items += 1
-        if lines:
-            yield _section(turn, number, lines, fates, items)
+        fate, by = next(iter(fates)) if len(fates) == 1 else ("", None)
+        if turn is not None and not turn.stands:
+            fate, by = "undone", None
+        elif fate == "rolled_back" and turn is not None:
+            fate = "emptied"
+        elif fate != "replaced":
+            fate = ""
+        return Section(turn, 0 if number is None else number + 1, fate, by, items)
 
-    def _advance_by(self, phase: int) -> Progress | None:
-        """Progress of one of the passes over the log, as that of all."""
-        if self._progress is None:
-            return None
-        told = self._progress
-
-        def advance(done: int, total: int) -> None:
-            self._bytes = total
-            told(phase * total + done, _PASSES * total)
-
-        return advance
+    def _advance(self, done: int, total: int) -> None:
+        """Progress of the first pass, as that of both."""
+        self._bytes = total
+        if self._progress is not None:
+            self._progress(done, _PASSES * total)
 
 
-def _section(
-    turn: rollout.Turn | None, number: int, lines: int, fates: set[tuple[str, int | None]], items: int
-) -> Section:
-    fate, by = next(iter(fates)) if len(fates) == 1 else ("", None)
-    if turn is not None and not turn.stands:
-        fate, by = "undone", None
-    elif fate == "rolled_back" and turn is not None:
-        fate = "emptied"
-    elif fate != "replaced":
-        fate = ""
-    return Section(turn, number, lines, fate, by, items)
+def _turn_of(line: rollout.Explained) -> int | None:
+    return line.turn

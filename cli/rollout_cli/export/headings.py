@@ -46,10 +46,15 @@ def name_turns(chronicle: Chronicle, teller: Teller) -> dict[int, Heading]:
         if section.turn is not None and section.turn.user and not _BY_PROGRAM.match(section.turn.user)
     }
     if len(found) < len(chronicle.turns):
-        sections = chronicle.glance(lambda each: each.turn is not None and each.number not in found, _may_name)
-        for section, records in sections:
-            ours, theirs = _find(section, itertools.islice(records, _MOST_RECORDS))
-            found[section.number] = Heading(ours, shorten(teller.peek(theirs)))
+
+        def is_asked(line: rollout.Explained) -> bool:
+            return line.turn is not None and line.turn + 1 not in found and _may_name(line)
+
+        for section, entries in chronicle.read(is_asked, tells_progress=False):
+            if section.turn is not None and section.number not in found:
+                records = (entry.record for entry in entries if entry.record is not None)
+                ours, theirs = _find(section, itertools.islice(records, _MOST_RECORDS))
+                found[section.number] = Heading(ours, shorten(teller.peek(theirs)))
     models = {section.number: section.turn.model for section in chronicle.sections if section.turn is not None}
     return {
         number: dataclasses.replace(heading, model=teller.peek(models.get(number) or ""))

@@ -63,7 +63,7 @@ def _head(player: Player, columns: int) -> Line:
     left = f" {preview(playback.thread_id or '(no id)', columns)}  {preview(where, columns)}"
     right = ""
     if player.scene is not None:
-        share = 100 * playback.position(player.scene.step.place) // max(playback.size_bytes, 1)
+        share = 100 * playback.bytes_up_to(player.scene.step.position) // max(playback.size_bytes, 1)
         right = f"{share} % "
     room = max(columns - len(right) - 1, 0)
     return (set_cell_size(printable(left), room), "reverse"), (f" {right}", "bold reverse")
@@ -165,7 +165,7 @@ def _state(player: Player) -> Line:
     if scene is None:
         return ("",)
     facts = [_fate(scene.step), *_turn(scene), *_tokens(scene), scene.model or ""]
-    inherited = player.playback.inherited(scene.step.place)
+    inherited = player.playback.inherited(scene.step.position)
     facts.append(f"inherited from {inherited}" if inherited else "")
     if player.is_playing:
         facts.insert(0, f"playing x{player.speed:g}")

@@ -77,7 +77,7 @@ class Player:
         """What is being typed to search for."""
         self.message = ""
         self.is_done = False
-        self.pending: Iterator[rollout.Place | None] | None = None
+        self.pending: Iterator[rollout.StepPosition | None] | None = None
         self._sought, self._back, self._seeks_back = "", False, False
         self._due: float | None = None
         self._looked_at = 0.0
@@ -126,7 +126,7 @@ class Player:
             self.is_playing = self.follows
             self._due = now + FOLLOW_S
             return changed
-        upcoming = self.playback.after(self.scene.step.place, everything=self.everything)
+        upcoming = self.playback.after(self.scene.step.position, everything=self.everything)
         if upcoming is None:
             self._due, self.is_playing = now + FOLLOW_S, self.follows
             return True
@@ -152,7 +152,7 @@ class Player:
             self.pending = None
             self._go(found)
 
-    def _go(self, place: rollout.Place | None) -> None:
+    def _go(self, place: rollout.StepPosition | None) -> None:
         if place is None:
             self.message = self.message or "there is no more"
             return
@@ -160,7 +160,7 @@ class Player:
 
     def _again(self) -> None:
         if self.scene is not None:
-            self._go(self.scene.step.place)
+            self._go(self.scene.step.position)
 
     def _look_again(self, now: float) -> bool:
         from rollout.errors import SourceError
@@ -178,7 +178,7 @@ class Player:
 
     def _go_along(self) -> None:
         """To the newest step; what plays goes on from where it is, if that is still there."""
-        at = None if self.scene is None else self.scene.step.place
+        at = None if self.scene is None else self.scene.step.position
         is_held = at is not None and self.playback.holds(at)
         if self.is_playing and is_held:
             self._again()
@@ -223,7 +223,7 @@ class Player:
         """To the next step, or the one before."""
         if self.scene is not None:
             go = self.playback.before if back else self.playback.after
-            self._go(go(self.scene.step.place, everything=self.everything))
+            self._go(go(self.scene.step.position, everything=self.everything))
 
     def leap(self, *, back: bool = False) -> None:
         """A screen of steps at once."""
@@ -236,14 +236,14 @@ class Player:
         if self.scene is None:
             return
         if back:
-            self._go(self.playback.turn_before(self.scene.step.place))
+            self._go(self.playback.turn_before(self.scene.step.position))
         else:
-            self._seek(self.playback.next_turn(self.scene.step.place))
+            self._seek(self.playback.next_turn(self.scene.step.position))
 
     def jump(self, kind: str, *, back: bool = False) -> None:
         """To the next step of a kind."""
         if self.scene is not None:
-            self._seek(self.playback.jump(self.scene.step.place, {kind}, back=back), back=back)
+            self._seek(self.playback.jump(self.scene.step.position, {kind}, back=back), back=back)
 
     def end(self, *, back: bool = False) -> None:
         """To the last step, or the first."""
@@ -262,9 +262,9 @@ class Player:
 
     def _search(self) -> None:
         if self._sought and self.scene is not None:
-            self._seek(self.playback.search(self.scene.step.place, self._sought, back=self._back), back=self._back)
+            self._seek(self.playback.search(self.scene.step.position, self._sought, back=self._back), back=self._back)
 
-    def _seek(self, pending: Iterator[rollout.Place | None], *, back: bool = False) -> None:
+    def _seek(self, pending: Iterator[rollout.StepPosition | None], *, back: bool = False) -> None:
         self.pending, self._seeks_back = pending, back
 
     def show_text(self) -> None:
@@ -276,9 +276,9 @@ class Player:
     def show_seen(self) -> None:
         """What the model saw."""
         if self.scene is not None:
-            self.sheet = self._seen(self.scene.step.place, _SEEN_ITEMS)
+            self.sheet = self._seen(self.scene.step.position, _SEEN_ITEMS)
 
-    def _seen(self, place: rollout.Place, count: int) -> Sheet:
+    def _seen(self, place: rollout.StepPosition, count: int) -> Sheet:
         from rollout_cli.items import describe_at
 
         items, is_all = self.playback.seen(place, count)

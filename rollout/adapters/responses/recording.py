@@ -30,11 +30,10 @@ from rollout.dialects.codex.prompt import make_prompt
 from rollout.errors import UsageError
 from rollout.files.encrypted.keys import Cipher
 from rollout.files.source import AnySource, find
-from rollout.fold.engine import Reconstruction
 from rollout.fold.history import Item
 from rollout.items.truncation import Truncation
 from rollout.limits import DEFAULT, Limits
-from rollout.session.state import State
+from rollout.session.state import State, read_state
 
 _COMPARED = ("model", "instructions")
 _TRIED_CALLS = 100
@@ -164,9 +163,7 @@ class Recording:
         if call is not None:
             path = None if call.path is None else Path(call.path)
             origin = dataclasses.replace(origin, path=path, size=call.offset)
-        with origin.opened() as lineage:
-            answer = Reconstruction(lineage, limits=origin.limits).run()
-            return State(origin, answer, lineage.bytes_read, lineage.damage())
+        return read_state(origin)
 
     def _with_previous(self, request: Mapping[str, Any], given: Sequence[Item]) -> list[Asked]:
         previous = request.get("previous_response_id")

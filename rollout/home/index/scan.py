@@ -29,8 +29,8 @@ from rollout.files.lineage import Lineage, Opened, open_bytes, open_path, visibl
 from rollout.files.sealed.reader import first_text, is_sealed
 from rollout.fold.checkpoint import Memory, Recorder
 from rollout.fold.collector import Gatherer, unpack
-from rollout.fold.engine import Floor, Observer, Reconstruction
-from rollout.fold.events import Kind, Mark, Span
+from rollout.fold.engine import Floor, Observer, Reconstruction, Tee
+from rollout.fold.events import Kind, Mark
 from rollout.fold.session_counts import Tally, question_of, tell_items
 from rollout.fold.token_meter import Gauge, Meter, MeteringGatherer
 from rollout.fold.token_records import read_gauge
@@ -162,18 +162,6 @@ class _Labels:
                 self.tags.update(label.tags.items())
                 if label.session_id is not None:
                     self.session_ids.add(label.session_id)
-
-
-class _Tee:
-    """Several observers as one, in their order."""
-
-    def __init__(self, *observers: Observer) -> None:
-        self._observers = observers
-
-    def see(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
-        """One settled stretch, older than all before."""
-        for observer in self._observers:
-            observer.see(marks, spans)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -357,7 +345,7 @@ class _Log:
             itertools.chain(segments, self._behind(number + 1) if memory is None else ()),
             limits=limits,
             gatherer=gather,
-            observer=_Tee(*observers),
+            observer=Tee(*observers),
             progress=self._progress if number == 0 else None,
             memory=memory,
             watch=labels.watch,

@@ -19,9 +19,8 @@ from rollout.files.disk import AppendFile, FileSystem
 from rollout.files.lineage import Lineage, open_path
 from rollout.files.source import Origin
 from rollout.files.writer import holder
-from rollout.fold.engine import Reconstruction
 from rollout.fold.projection import ContextBaseline
-from rollout.session.state import State, Turn
+from rollout.session.state import Turn, read_state
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,9 +41,7 @@ class Through(Origin):
 
 def fingerprint(origin: Origin) -> dict[str, object]:
     """What a file says, by the names of what it tells."""
-    with origin.opened() as lineage:
-        answer = Reconstruction(lineage, limits=origin.limits).run()
-    state = State(origin, answer, 0, ())
+    state = read_state(origin)
     history = hashlib.sha256()
     for i in range(len(state.history)):
         item = state.history.raw(i).strip()  # a bare item is its whole line

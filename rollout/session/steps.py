@@ -7,9 +7,7 @@ up to some place and none behind it, so that the same step can be visible at one
 from __future__ import annotations
 
 import dataclasses
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
 from typing import Any
 
 import msgspec
@@ -17,10 +15,7 @@ import msgspec
 from rollout.dialects.codex import envelope as codec
 from rollout.dialects.codex import records as r
 from rollout.dialects.codex.items import is_shown
-from rollout.fold.collector import SPOKEN, unpack
-from rollout.fold.events import Mark, Span
 from rollout.fold.history import agent_item, is_instruction
-from rollout.fold.line_status import Stay, Verdicts
 from rollout.format import records, strict_json
 from rollout.format.records import Segment
 from rollout.limits import DEFAULT, Limits
@@ -53,7 +48,7 @@ _TYPES = {
 
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
-class Place:
+class StepPosition:
     """A line: in file `segment` of the lineage (0 is the oldest), from byte `offset` to `end`."""
 
     segment: int
@@ -70,7 +65,7 @@ class Step:
     lies that replaced, rolled back or removed it. `turn_id` is derived where the log gives none.
     """
 
-    place: Place
+    position: StepPosition
     kind: str
     name: str
     offset: int
@@ -124,22 +119,24 @@ class Step:
 _stamp = msgspec.json.Decoder(r.Stamp)
 
 
-def read_step(place: Place, line: bytes, limits: Limits = DEFAULT) -> Step:
+def read_step(position: StepPosition, line: bytes, limits: Limits = DEFAULT) -> Step:
     """The step of a line; of one that holds several records, the last that is a record."""
     envelope = codec.decode_plain(line, limits.depth)
     if envelope is not None:
         kind, name = _kind_of(envelope, line)
-        return Step(place, kind, name, place.offset, is_marker=kind in MARKERS, data=line)
+        return Step(position, kind, name, position.offset, is_marker=kind in MARKERS, data=line)
     pieces = list(codec.split(line, limits.depth))
     good = [(piece, *_kind_of(piece.envelope, piece.data)) for piece in pieces if piece.envelope is not None]
     if good:
         (piece, kind, name), is_marker = good[-1], any(kind in MARKERS for _, kind, _ in good)
-        return Step(place, kind, name, place.offset + piece.offset, is_marker=is_marker, data=piece.data)
+        return Step(position, kind, name, position.offset + piece.offset, is_marker=is_marker, data=piece.data)
     if not pieces:
         reason = None if line else "a line longer than the limit"
-        return Step(place, DAMAGED if reason else OTHER, "damaged" if reason else "blank", place.offset, reason=reason)
+        return Step(
+            position, DAMAGED if reason else OTHER, "damaged" if reason else "blank", position.offset, reason=reason
+        )
     piece = pieces[-1]
-    return Step(place, DAMAGED, "damaged", place.offset + piece.offset, reason=piece.reason)
+    return Step(position, DAMAGED, "damaged", position.offset + piece.offset, reason=piece.reason)
 
 
 def _kind_of(envelope: r.Envelope, data: bytes) -> tuple[str, str]:
@@ -154,81 +151,24 @@ def _kind_of(envelope: r.Envelope, data: bytes) -> tuple[str, str]:
     return _TYPES.get(type, OTHER), type
 
 
-def walk_forward(
-    segments: Sequence[Segment], segment: int, offset: int, limits: Limits = DEFAULT
-) -> Iterator[tuple[Place, bytes]]:
-    """The lines that are not blank (segments oldest first) from the beginning of one on; no bytes of too long ones."""
-    newest_first, last = segments[::-1], len(segments) - 1
-    for line in records.forward(newest_first, limits, segment=last - segment, start=offset):
+def steps_forward(
+    segments: Sequence[Segment], segment: int, offset: int, limits: Limits, *, small: Limits
+) -> Iterator[Step]:
+    """The steps from byte `offset` of a segment on (the oldest is number 0), read with the limits `small`."""
+    last = len(segments) - 1
+    for line in records.forward(segments[::-1], small, segment=last - segment, start=offset):
         if line.data or line.skipped == "oversize":
-            yield Place(last - line.segment, line.offset, line.end), line.data
+            yield read_step(StepPosition(last - line.segment, line.offset, line.end), line.data, limits)
 
 
-def walk_backward(
-    segments: Sequence[Segment], segment: int, end: int, limits: Limits = DEFAULT
-) -> Iterator[tuple[Place, bytes]]:
+def steps_backward(
+    segments: Sequence[Segment], segment: int, end: int, limits: Limits, *, small: Limits
+) -> Iterator[Step]:
     """The same ahead of byte `end`, newest first."""
     newest = dataclasses.replace(segments[segment], end=end)
-    for line in records.backward([newest, *segments[:segment][::-1]], limits):
+    for line in records.backward([newest, *segments[:segment][::-1]], small):
         if line.data or line.skipped == "oversize":
-            yield Place(segment - line.segment, line.offset, line.end), line.data
-
-
-class Enough(Exception):
-    """As many lines were judged as were wanted."""
-
-
-class Judge(Verdicts):
-    """The verdicts on at least the newest `wanted` lines up to a place; raises Enough once it has them."""
-
-    def __init__(self, wanted: int) -> None:
-        super().__init__()
-        self._wanted = wanted
-        self._takers: dict[int, tuple[list[int], list[int]]] = {}
-
-    def see(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
-        """One settled stretch, older than all before."""
-        super().see(marks, spans)
-        if len(self) >= self._wanted:
-            raise Enough
-
-    @property
-    def oldest(self) -> tuple[int, int] | None:
-        """Segment (0 is the newest) and offset of the oldest line that was judged."""
-        return (self._stays[-1].segment, -_lowest(self._stays[-1])[1]) if self._stays else None
-
-    def find(self, segment: int, offset: int) -> tuple[Stay, str, int | None] | None:
-        """What became of the record at a place, and where that lies by which it did; None if it was not judged."""
-        at = bisect_left(self._stays, (segment, -offset), key=_lowest)
-        if at == len(self._stays):
-            return None
-        stay = self._stays[at]
-        if stay.segment != segment:
-            return None
-        if stay.refs is None:
-            status, by = ("removed", stay.removed[0][1]) if stay.removed else (stay.status, stay.by)
-            return (stay, status, None if by is None else by[1]) if stay.offset == offset else None
-        k = bisect_left(stay.refs, -offset, key=lambda ref: -(ref >> 3))
-        if k == len(stay.refs) or stay.refs[k] >> 3 != offset:
-            return None
-        code = unpack(stay.refs[k])[1]
-        if code > SPOKEN:
-            return stay, "event" if code == SPOKEN + 1 else "metadata", None
-        newer, takers = self._removed_of(at, stay, stay.refs) if stay.removed else ([0], [])
-        if stay.removed and newer[k] < len(takers):
-            return stay, "removed", takers[newer[k]]
-        return stay, stay.status, None if stay.by is None else stay.by[1]
-
-    def _removed_of(self, at: int, stay: Stay, refs: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Of a run, how many items are newer than each line, and where that lies that took the newest of them."""
-        if at not in self._takers:
-            newer = [*accumulate((unpack(ref)[1] <= SPOKEN for ref in refs), initial=0)]
-            self._takers[at] = newer, [by[1] for count, by in stay.removed for _ in range(count)]
-        return self._takers[at]
-
-
-def _lowest(stay: Stay) -> tuple[int, int]:
-    return stay.segment, -(stay.offset if stay.refs is None else stay.refs[-1] >> 3)
+            yield read_step(StepPosition(segment - line.segment, line.offset, line.end), line.data, limits)
 
 
 def tokens_of(step: Step) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None, int | None]:
