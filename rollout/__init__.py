@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from rollout.fold.token_ledger import TokenSpend
     from rollout.format.labels import Label, check_session_id
     from rollout.format.lines import Damage
-    from rollout.home.agent_view import Transcript, list_sessions, read_session
     from rollout.home.doctor import Diagnosis
     from rollout.home.findings import Finding
     from rollout.home.index.index import IndexStatus
@@ -115,7 +114,6 @@ __all__ = [
     "TokenSpend",
     "Tokens",
     "ToolUse",
-    "Transcript",
     "Truncation",
     "Turn",
     "TurnContext",
@@ -133,11 +131,9 @@ __all__ = [
     "is_program_message",
     "is_summary",
     "label",
-    "list_sessions",
     "make_key",
     "open_log",
     "plan_repair",
-    "read_session",
     "reconstruct",
     "records",
     "replay",
@@ -152,6 +148,10 @@ if not TYPE_CHECKING:  # for which every name would be there
     def __getattr__(name: str) -> Any:
         """The public name, from the module that it is written in; a plain attribute from then on. AttributeError."""
         match name:
+            case "agent_tools":
+                import rollout.agent_tools
+
+                return rollout.agent_tools
             case "errors":
                 import rollout.errors
 
@@ -170,8 +170,6 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.home import row as module
             case "Hit" | "Hits":
                 from rollout.home import search as module
-            case "Transcript" | "list_sessions" | "read_session":
-                from rollout.home import agent_view as module
             case "Stats" | "StatsRow":
                 from rollout.home import stats as module
             case "IndexStatus":

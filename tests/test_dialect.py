@@ -19,7 +19,7 @@ TAGS = (
 )
 OWN = frozenset({"turn_id", "world_state", "base_instructions", "originator", "cli_version", "model_provider"})
 """Of these, what results of our own call so, too: those who only show results may name it."""
-SHOWING = ("rollout_cli", "rollout.adapters.agent_tools")
+SHOWING = ("rollout_cli", "rollout.agent_tools")
 STILL = {
     # rollout.adapters
     "rollout.adapters.agents.branches",

@@ -31,9 +31,9 @@ CHANGING: dict[str, Callable[[Store, Any], object]] = {
     "rollout.plan_repair": lambda store, ref: rollout.apply_repair(rollout.plan_repair(ref, home=store.home)),
 }
 """What takes a reference, and changes or deletes what it names."""
-READING = {"resolve", "forks_of", "keys_of", "du", "read_session"}
+READING = {"resolve", "forks_of", "keys_of", "du"}
 READING_FUNCTIONS = {"reconstruct", "turns", "records", "explain", "verify", "replay", "summarize", "tail"} | {
-    *("read_session", "apply_repair", "diff")  # a plan is of what was looked at, a state of what was read
+    *("apply_repair", "diff")  # a plan is of what was looked at, a state of what was read
 }
 
 

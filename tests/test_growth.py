@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import rollout
+from rollout.agent_tools import list_sessions
 from rollout.files.source import find
 from rollout.fold.newest_items import recent_entries
 from rollout.home.store import Store
@@ -84,7 +85,7 @@ LOOKS: dict[str, Callable[[Path], object]] = {
     "search": lambda home: Store(home).search("question", limit=1000),
     "doctor": lambda home: Store(home).doctor(),
     "du": lambda home: Store(home).du(),
-    "sessions": lambda home: rollout.list_sessions(100, home=home, current=""),
+    "sessions": lambda home: list_sessions(100, home=home, current=""),
 }
 
 

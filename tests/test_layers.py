@@ -95,6 +95,7 @@ CIRCLES = {("rollout.home.index.index", "rollout.home.index.fulltext"), ("rollou
 ABOVE_THE_LIBRARY = ("rollout.adapters", "rollout.testing", "rollout_cli")
 PUBLIC_MODULES = {
     "rollout",
+    "rollout.agent_tools",
     "rollout.errors",
     "rollout.limits",
     "rollout.testing",

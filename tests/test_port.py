@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rollout import Store
+from rollout.agent_tools import list_sessions, read_session
 from rollout.errors import InUse
 from rollout.files.disk import RealFileSystem
 from rollout.files.memory import MemoryFileSystem
@@ -45,8 +46,8 @@ def test_all_that_is_done_to_a_home_in_memory_stays_there(disk: MemoryFileSystem
     assert len(store.tree()) == 1
     assert store.stats().sessions == 3
     assert store.doctor().files == 3
-    assert [row.id for row in store.list_sessions(current=log.id)] == [copy.id, fork.id]
-    assert "answer to f" in store.read_session(fork.id, current=log.path).text
+    assert [row.id for row in list_sessions(current=log.id, home=store)] == [copy.id, fork.id]
+    assert "answer to f" in read_session(fork.id, current=log.path, home=store).text
     assert len(store.du().rows) == 3
     store.archive(fork.id)
     store.rename(log.id, "named")
@@ -66,5 +67,5 @@ def test_a_rollout_in_memory_is_not_encrypted_while_forks_there_refer_to_it(disk
         secret.rekey(log.id)
     plain.detach(-1)
     assert secret.rekey(log.id) == log.path
-    assert "answer to q" in secret.read_session(log.id).text
+    assert "answer to q" in read_session(log.id, home=secret).text
     assert secret.decrypt(log.id) == log.path

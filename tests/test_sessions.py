@@ -10,9 +10,9 @@ import pytest
 
 import rollout
 from rollout import Store
+from rollout.agent_tools import CURRENT_VARIABLES, Transcript, list_sessions, read_session, search_sessions
 from rollout.errors import Ambiguous, NotARollout, NotFound, UsageError
 from rollout.fold.transcript import FRAME
-from rollout.home.agent_view import CURRENT_VARIABLES, Transcript, list_sessions, read_session
 from tests.builders import log, session_meta, user
 from tests.sessions import DAY, a_log, a_store, take_turn
 
@@ -282,11 +282,11 @@ def test_files_that_are_empty_foreign_or_broken_are_listed_with_their_trouble_an
     assert given.read(-3).path == given.paths[3]
 
 
-def test_a_store_lists_and_reads_the_sessions_of_its_home(given: Given) -> None:
-    assert [row.id for row in given.store.list_sessions(1, current=given.ids[3])] == [given.ids[2]]
-    assert given.store.read_session(-1, current=given.ids[3], budget_bytes=200).path == given.paths[2]
-    assert rollout.list_sessions(1, home=given.home)[0].id == given.ids[3]
-    assert rollout.read_session(-1, home=given.home).path == given.paths[3]
+def test_the_home_can_be_a_store(given: Given) -> None:
+    assert [row.id for row in list_sessions(1, current=given.ids[3], home=given.store)] == [given.ids[2]]
+    assert read_session(-1, current=given.ids[3], budget_bytes=200, home=given.store).path == given.paths[2]
+    assert {hit.id for hit in search_sessions("question", current=given.ids[3], home=given.store)} == {*given.ids[:3]}
+    assert rollout.agent_tools.list_sessions(1, home=given.home)[0].id == given.ids[3]
 
 
 def test_without_a_home_it_is_that_of_the_environment(given: Given, monkeypatch: pytest.MonkeyPatch) -> None:

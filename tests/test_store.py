@@ -155,7 +155,7 @@ def test_a_fork_that_is_made_while_its_source_is_deleted_keeps_it_or_is_not_made
         take_turn(log, "q")
     reader = store.open(log.id, "read")
     made: list[Path] = []
-    rename = type(store._ports.fs).rename
+    rename = type(store.fs).rename
 
     def fork_first(fs: object, source: Path, target: Path) -> None:
         if not made and target.name.endswith(".deleted"):
@@ -164,7 +164,7 @@ def test_a_fork_that_is_made_while_its_source_is_deleted_keeps_it_or_is_not_made
                 made.append(child.path)
         rename(fs, source, target)  # type: ignore[arg-type]  # a file system it is
 
-    monkeypatch.setattr(type(store._ports.fs), "rename", fork_first)
+    monkeypatch.setattr(type(store.fs), "rename", fork_first)
     with pytest.raises(InUse):
         store.delete(log.id)
     assert texts(rollout.reconstruct(made[1])) == ["q", "answer to q"]

@@ -1,6 +1,6 @@
 """Earlier sessions for agents, over the Model Context Protocol: a server on standard input and output.
 
-It serves the tools of `rollout.adapters.agent_tools`. What a tool refuses, and what goes wrong in one, is a tool error
+It serves the tools of `rollout.agent_tools`. What a tool refuses, and what goes wrong in one, is a tool error
 in one line that a model can act on; the server goes on. Nothing but the protocol goes to standard output. It ends with
 its input.
 
@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-import os
 import signal
 import sys
 import threading
@@ -21,9 +20,8 @@ from typing import Any
 
 import msgspec
 
-from rollout.adapters.agent_tools import TOOLS, Tools, convert
+from rollout.agent_tools import TOOLS, Current, Home, Tools, convert
 from rollout.errors import RolloutError, UsageError
-from rollout.home.agent_view import Current
 from rollout.home.store import VERSION
 
 _THREADS = 4
@@ -60,7 +58,7 @@ def call(tools: Tools, name: str, arguments: Mapping[str, Any] | None) -> dict[s
     return {"content": [{"type": "text", "text": message}], "isError": True}
 
 
-def serve(home: str | os.PathLike[str] | None = None, current: Current = None) -> None:
+def serve(home: Home = None, current: Current = None) -> None:
     """Serves the tools over standard input and output until the input ends.
 
     Args:

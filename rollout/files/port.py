@@ -6,7 +6,7 @@ an error means for the bytes before it; kinds of files that can never be right a
 
 What goes past it: SQLite and its file (`home.index.database`), the temporary file that a sealed one is unpacked into
 (`sealed`), where the file of keys lies (`cipher`), and whether a reference is a path of this machine
-(`origin.locate`, `adapters.agent_tools`).
+(`origin.locate`, `rollout.agent_tools`).
 """
 
 from __future__ import annotations

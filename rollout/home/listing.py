@@ -14,10 +14,12 @@ import contextlib
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, overload
 
 import msgspec
 
+from rollout import ids
 from rollout.errors import UsageError
 from rollout.home.filters import Selection
 from rollout.home.index.index import Index
@@ -124,6 +126,17 @@ def list_rows(
         left_out, next_cursor = seen, None
     notes = (*inventory.notes, *(() if texts is None else texts.passed_over.values()))
     return SessionPage(tuple(rows), next_cursor, left_out, notes)
+
+
+def row_of_file(index: Index, path: Path) -> SessionRow | None:
+    """The row of the thread that a file of the home is of; None for a file outside of it."""
+    named, selection = ids.parse_file_name(path.name), Selection(archived=None, subagents=True, forks=True)
+    inventory = Inventory(index.home, index.fs)
+    for key, thread in inventory.threads(selection):
+        if named and thread.id == named.thread and any(file.path == path.absolute() for file in thread.files):
+            found = find(inventory, index, selection, key, thread)
+            return None if found is None else found.row
+    return None
 
 
 def _fitting(

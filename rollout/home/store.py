@@ -21,19 +21,16 @@ from rollout.files.encrypted.keys import keys_given
 from rollout.files.thread_names import read_names
 from rollout.format import labels
 from rollout.home.filters import Filters, Selection, Sort
-from rollout.limits import DEFAULT_BUDGET_BYTES, DEFAULT_SESSIONS
 from rollout.session.environment import Ports
 
 if TYPE_CHECKING:
     from rollout.files.encrypted.keys import Cipher
     from rollout.files.sealed.seal import SealResult
-    from rollout.home.agent_view import Current, Transcript
     from rollout.home.doctor import Diagnosis
     from rollout.home.index.index import Index, IndexStatus
     from rollout.home.lifecycle import Keeper
     from rollout.home.listing import SessionPage
     from rollout.home.maintenance.disk_usage import DiskUsage
-    from rollout.home.row import SessionRow
     from rollout.home.search import Hits
     from rollout.home.stats import Stats
     from rollout.home.tree import SessionTree
@@ -69,7 +66,8 @@ class Store:
         cipher: Cipher | None = None,
     ) -> None:
         self.home = homes.absolute(home)
-        self._ports = Ports(self.home, fs or RealFileSystem(self.home), clock, randomness, keys_given(cipher))
+        self.fs, self.keys = fs or RealFileSystem(self.home), keys_given(cipher)
+        self._ports = Ports(self.home, self.fs, clock, randomness, self.keys)
         self._outside = dataclasses.replace(self._ports, home=None, fs=fs or REAL)
 
     def __repr__(self) -> str:
@@ -204,7 +202,7 @@ class Store:
         """For each thread id its shortest beginning, by groups, that is a reference to it alone in this home."""
         from rollout.home.threads import shorten
 
-        threads = (entry.thread for entry in homes.scan(self.home, fs=self._ports.fs))
+        threads = (entry.thread for entry in homes.scan(self.home, fs=self.fs))
         return shorten(ids, threads)
 
     def resolve(self, ref: Reference, *, to_change: bool = False) -> Path:
@@ -217,11 +215,11 @@ class Store:
         from rollout.files.source import locate, locate_to_change
 
         locate = locate_to_change if to_change else locate
-        return locate(ref, self.home, fs=self._ports.fs)
+        return locate(ref, self.home, fs=self.fs)
 
     def names(self) -> Mapping[str, str]:
         """The names of threads by id, as `session_index.jsonl` has them: any text, also of threads that are gone."""
-        return read_names(self.home, self._ports.fs)
+        return read_names(self.home, self.fs)
 
     def rename(self, ref: Reference, name: str | None) -> str | None:
         """Names a thread for all who read `session_index.jsonl`, or takes its name away (None); the name as it is kept.
@@ -312,7 +310,7 @@ class Store:
         path = self.resolve(ref, to_change=True)
         if detach_forks and not self.keys_of(path):
             self._keeper_for(path).detach_users([path])
-        rekey(self._ports_for(path).fs, path, self.home, self._ports.keys)
+        rekey(self._ports_for(path).fs, path, self.home, self.keys)
         return path
 
     def decrypt(self, ref: Reference, *, detach_forks: bool = False) -> Path:
@@ -322,7 +320,7 @@ class Store:
         path = self.resolve(ref, to_change=True)
         if detach_forks and self.keys_of(path):
             self._keeper_for(path).detach_users([path])
-        decrypt(self._ports_for(path).fs, path, self.home, self._ports.keys)
+        decrypt(self._ports_for(path).fs, path, self.home, self.keys)
         return path
 
     def du(self, refs: Sequence[Reference] | None = None, *, progress: Progress | None = None) -> DiskUsage:
@@ -333,7 +331,7 @@ class Store:
         from rollout.home.maintenance.disk_usage import measure
 
         paths = None if refs is None else [self.resolve(ref) for ref in refs]
-        return measure(paths, self.home, self._ports.fs, self._ports.keys, progress)
+        return measure(paths, self.home, self.fs, self.keys, progress)
 
     def refresh_index(self, rebuild: bool = False, texts: bool = True, progress: Progress | None = None) -> IndexStatus:
         """Brings the index of the home up to date, the `texts` that are searched too; `rebuild`: begins anew.
@@ -365,34 +363,10 @@ class Store:
 
         return self._indexed(lambda index: count_stats(index, filters, progress))
 
-    def list_sessions(
-        self,
-        limit: int = DEFAULT_SESSIONS,
-        *,
-        current: Current = None,
-        session_id: str | None = None,
-    ) -> tuple[SessionRow, ...]:
-        """The newest sessions, for an agent: the `current` one is left out. See `rollout.list_sessions`."""
-        from rollout.home.agent_view import Sessions
-
-        return Sessions(self.home, self._ports.fs, current, self._ports.keys).list(limit, session_id)
-
-    def read_session(
-        self,
-        ref: Reference,
-        *,
-        budget_bytes: int = DEFAULT_BUDGET_BYTES,
-        current: Current = None,
-    ) -> Transcript:
-        """What was said in another session than the `current` one, cut to a budget. See `rollout.read_session`."""
-        from rollout.home.agent_view import Sessions
-
-        return Sessions(self.home, self._ports.fs, current, self._ports.keys).read(ref, budget_bytes)
-
     def _indexed(self, work: Callable[[Index], T]) -> T:
         from rollout.home.index.index import with_index
 
-        return with_index(self.home, self._ports.fs, work, self._ports.keys)
+        return with_index(self.home, self.fs, work, self.keys)
 
     def _keeper_for(self, path: Path) -> Keeper:
         from rollout.home.lifecycle import Keeper

@@ -18,7 +18,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from rollout import Store
 from rollout.adapters import mcp as server
-from rollout.adapters.agent_tools import TOOLS, Tools
+from rollout.agent_tools import TOOLS, Tools
 from rollout.errors import UsageError
 from rollout.fold.transcript import FRAME
 from tests.builders import log, session_meta, user
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[2]
 SERVE = "import sys; from rollout.adapters.mcp import serve; serve(*sys.argv[1:])"
 BROKEN = """
 import sys
-from rollout.adapters import agent_tools as tools
+from rollout import agent_tools as tools
 from rollout.adapters import mcp
 def fail(tools, wanted):
     print("not the protocol")

@@ -36,10 +36,11 @@ def sessions(
 
     Example: rollout sessions --json
     """
+    from rollout.agent_tools import list_sessions
     from rollout_cli.views.sessions import Sessions
 
     store = open_store(home)
-    rows = store.list_sessions(limit, current=current, session_id=session_id)
+    rows = list_sessions(limit, current=current, session_id=session_id, home=store)
     show_view(Sessions(store, rows), json=json)
     if not rows and not json:
         print_error(f"rollout: no other sessions in {store.home}")
@@ -57,15 +58,16 @@ def read(
 
     The newest messages that fit, each whole. Example: rollout read -1
     """
+    from rollout.agent_tools import read_session
     from rollout_cli.views.sessions import Transcript
 
     store = open_store(home)
     ref = reference(ref, home)
-    found = store.read_session(ref, budget_bytes=budget, current=current)
+    found = read_session(ref, budget_bytes=budget, current=current, home=store)
     asked = budget
     while not json and (excess := _printed_bytes(found.text) - budget) > 0 and asked - excess >= _LEAST_BUDGET_BYTES:
         asked -= excess  # what is escaped takes more room
-        found = store.read_session(ref, budget_bytes=asked, current=current)
+        found = read_session(ref, budget_bytes=asked, current=current, home=store)
     return show_view(Transcript(found), json=json)
 
 

@@ -6,7 +6,7 @@ import dataclasses
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import rollout
 from rollout_cli.cells import NARROW_COLUMNS, Column, Table, cut, cut_front, preview, width
@@ -14,6 +14,9 @@ from rollout_cli.homes import Node
 from rollout_cli.terminal import Block, Line, Row, Span, fact
 from rollout_cli.units import count, local_time, recent_time, size
 from rollout_cli.views import array, encode, members, pick
+
+if TYPE_CHECKING:
+    from rollout import agent_tools
 
 CWD_COLUMNS, BRANCH_COLUMNS = 24, 16
 """How much of them a terminal's line shows."""
@@ -85,7 +88,7 @@ class Sessions(Listing):
 class Transcript:
     """`rollout read`: {path, session, text, messages, left_out, cut, bytes}; `session` is a row of `ls`."""
 
-    read: rollout.Transcript
+    read: agent_tools.Transcript
 
     def json(self) -> Iterator[bytes]:
         session = None if self.read.session is None else pick(self.read.session, _ROW)
