@@ -65,6 +65,22 @@ def test_an_explanation_gives_each_line_its_own_record_and_passes_over_those_not
     assert [*explanation.records(lambda line: line.line % 3 == 0)] == some
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(0, 40), st.integers(0, 12)), min_size=1, max_size=3),
+    st.integers(-5, 45),
+    st.tuples(st.integers(1, 12), st.integers(1, 12)),
+)
+def test_nul_bytes_beside_a_line_near_the_limit_are_no_part_of_its_length_wherever_the_chunks_begin(
+    parts: list[tuple[int, int, int]], spare: int, chunks: tuple[int, int]
+) -> None:
+    data = b"".join(bytes(ahead) + b.user("x" * text) + bytes(behind) + b"\n" for ahead, text, behind in parts)
+    most = len(b.user("")) + spare
+    limits = Limits(chunk_bytes=chunks[0], first_chunk_bytes=chunks[1], line_bytes=most)
+    forward = [len(record.data) for record in rollout.records(data, limits=limits) if record.data]
+    assert forward == [len(b.user("x" * text)) for _, text, _ in parts if len(b.user("x" * text)) <= most]
+    assert len([line for line in rollout.explain(data, limits=limits) if line.type is not None]) == len(forward)
+
+
 @given(logs.damaged_logs(8))
 def test_a_copy_of_the_good_records_means_what_the_file_means(data: bytes) -> None:
     good = [record.data for record in rollout.records(data) if record.data]

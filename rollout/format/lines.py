@@ -160,7 +160,7 @@ def backward(
             else:
                 pieces.append(chunk)
                 held += n
-                if dropped or held > limits.line_bytes + 1:
+                if dropped or (held > limits.line_bytes + 1 and _is_beyond(pieces[::-1], limits)):
                     ended = ended if dropped else pieces[0].endswith(b"\n")
                     pieces, held, dropped = [], 0, dropped + held
             continue
@@ -205,7 +205,7 @@ def forward(
             else:
                 pieces.append(chunk)
                 held += n
-                if dropped or held > limits.line_bytes + 1:
+                if dropped or (held > limits.line_bytes + 1 and _is_beyond(pieces, limits)):
                     pieces, held, dropped = [], 0, dropped + held
             continue
         if dropped:
@@ -259,6 +259,14 @@ def is_nul(chunk: bytes) -> bool:
     return chunk[:1] == b"\0" and chunk == bytes(len(chunk))
 
 
+def _is_beyond(pieces: list[bytes], limits: Limits) -> bool:
+    """Whether the line in `pieces`, oldest first, is too long to keep.
+
+    NUL bytes at either end of it do not count: how many stand there beside a `Gap` depends on where the chunks begin.
+    """
+    return len(b"".join(pieces).strip(b"\0\n")) > limits.line_bytes
+
+
 def _join(pieces: list[bytes]) -> bytes:
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
@@ -301,7 +309,7 @@ def _split_oversize(offset: int, lines: list[bytes], line_bytes: int) -> list[Ba
     begin = offset  # of the first line in `good`
     for i, line in enumerate(lines):
         size = len(line) + (i < len(lines) - 1)
-        if len(line) <= line_bytes:
+        if len(line) <= line_bytes or len(line.strip(b"\0")) <= line_bytes:
             good.append(line)
         else:
             if good:
