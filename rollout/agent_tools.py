@@ -32,7 +32,6 @@ from rollout.files.lineage import open_path
 from rollout.files.sealed.reader import twin
 from rollout.files.source import Origin
 from rollout.files.thread_names import looks_like_path
-from rollout.fold.transcript import LEAST_BUDGET_BYTES, fit_messages, framed
 from rollout.format.labels import check_session_id
 from rollout.home.index.index import with_index
 from rollout.home.listing import row_of_file
@@ -41,6 +40,7 @@ from rollout.home.search import Hit
 from rollout.home.store import Reference, Store
 from rollout.limits import DEFAULT_BUDGET_BYTES, DEFAULT_SESSIONS
 from rollout.session.state import read_state
+from rollout.session.transcript import LEAST_BUDGET_BYTES, fit_messages, framed
 
 __all__ = [
     "CURRENT_VARIABLES",

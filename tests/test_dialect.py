@@ -44,7 +44,7 @@ STILL = {
     "rollout.fold.collector",
     "rollout.fold.fast_path",
     "rollout.fold.line_types",
-    "rollout.fold.newest_items",
+    "rollout.session.newest_items",
     "rollout.session.steps",
     "rollout.fold.token_meter",
     "rollout.fold.token_records",

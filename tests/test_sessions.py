@@ -12,7 +12,7 @@ import rollout
 from rollout import Store
 from rollout.agent_tools import CURRENT_VARIABLES, Transcript, list_sessions, read_session, search_sessions
 from rollout.errors import Ambiguous, NotARollout, NotFound, UsageError
-from rollout.fold.transcript import FRAME
+from rollout.session.transcript import FRAME
 from tests.builders import log, session_meta, user
 from tests.sessions import DAY, a_log, a_store, take_turn
 

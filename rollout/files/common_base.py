@@ -7,14 +7,13 @@ its own session_meta: then line is compared with line, from the oldest on, as fa
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Iterator, Sequence
-
-import msgspec
 
 from rollout.dialects.codex import envelope as codec
 from rollout.files import recovery
 from rollout.files.lineage import Lineage, Opened
-from rollout.format import records
+from rollout.format import records, strict_json
 from rollout.format.records import Line, Segment
 from rollout.limits import Limits
 
@@ -56,54 +55,31 @@ def _is_same(one: Opened, other: Opened) -> bool:
     return one.source.read_at(0, one.source.size) == other.source.read_at(0, other.source.size)
 
 
-class _Id(msgspec.Struct):
-    id: str | None = None
-
-
 def _parting_of_copies(old: Sequence[Segment], new: Sequence[Segment], limits: Limits) -> Parting | None:
-    theirs, ours = _Lines(old, limits), _Lines(new, limits)
-    if theirs.ids.isdisjoint(ours.ids):
+    (their_ids, theirs), (our_ids, ours) = _behind_metas(old, limits), _behind_metas(new, limits)
+    if their_ids.isdisjoint(our_ids):
         return None
     found = None
-    for (place, line), (other, copied) in zip(theirs, ours, strict=False):
-        if line != copied:
+    for line, copied in zip(theirs, ours, strict=False):
+        if _unmarked(line, limits) != _unmarked(copied, limits):
             break
-        found = Parting(place, other)
+        found = Parting((line.segment, line.end), (copied.segment, copied.end))
     return found
 
 
-class _Lines:
-    """The lines of a lineage, oldest first and without the marks of batches, behind the session_metas at its beginning.
+def _behind_metas(segments: Sequence[Segment], limits: Limits) -> tuple[set[str], Iterator[Line]]:
+    """The ids of the session_metas at the beginning of a lineage, and the lines behind these, oldest first."""
+    kept = (line for line in records.forward(segments, limits) if line.skipped is None)
+    found: set[str] = set()
+    for line in kept:
+        held = codec.records_in(line.data, limits.depth)
+        if any(envelope.type != "session_meta" for _, _, envelope in held):
+            return found, itertools.chain([line], kept)
+        metas = (strict_json.decode_value(codec.payload_of(data)) for _, data, _ in held)
+        found |= {meta["id"] for meta in metas if isinstance(meta, dict) and isinstance(meta.get("id"), str)}
+    return found, iter(())
 
-    `ids` are those that the session_metas give.
-    """
 
-    def __init__(self, segments: Sequence[Segment], limits: Limits) -> None:
-        self._depth = limits.depth
-        self._lines = (line for line in records.forward(segments, limits) if line.skipped is None)
-        self.ids: set[str] = set()
-        self._first = None
-        for line in self._lines:
-            found = codec.records_in(line.data, self._depth)
-            if any(envelope.type != "session_meta" for _, _, envelope in found):
-                self._first = line
-                break
-            for _, data, _ in found:
-                self._take_id(data)
-
-    def _take_id(self, data: bytes) -> None:
-        try:
-            found = msgspec.json.decode(codec.payload_of(data), type=_Id).id
-        except msgspec.ValidationError:
-            return
-        if found is not None:
-            self.ids.add(found)
-
-    def __iter__(self) -> Iterator[tuple[tuple[int, int], list[bytes]]]:
-        if self._first is not None:
-            yield self._told(self._first)
-        yield from map(self._told, self._lines)
-
-    def _told(self, line: Line) -> tuple[tuple[int, int], list[bytes]]:
-        found = codec.records_in(line.data, self._depth)
-        return (line.segment, line.end), [recovery.unmark(data + b"\n") for _, data, _ in found]
+def _unmarked(line: Line, limits: Limits) -> list[bytes]:
+    """The records of a line without the marks of batches."""
+    return [recovery.unmark(data + b"\n") for _, data, _ in codec.records_in(line.data, limits.depth)]

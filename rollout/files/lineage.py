@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from rollout import ids
 from rollout.dialects.codex import envelope
@@ -23,6 +22,7 @@ from rollout.files.bases import Base, Bases, base_of
 from rollout.files.disk import REAL, FileSystem, ReadFile
 from rollout.files.encrypted.keys import NO_KEYS, Keys
 from rollout.files.encrypted.reader import DecryptingSource, is_encrypted, plain_source
+from rollout.files.log_end import ordinal_of
 from rollout.files.plain import FileSource
 from rollout.files.recovery import ends_in_whole_batch, incomplete_batch_start
 from rollout.files.sealed.reader import SealedSource, is_sealed, twin
@@ -51,7 +51,22 @@ AnyText = FileSource | SealedSource | lines.BytesSource | DecryptingSource
 """The text of a rollout: as it stands there, unpacked, decrypted."""
 
 
-@dataclasses.dataclass(slots=True)
+@dataclasses.dataclass(frozen=True, slots=True)
+class Head:
+    """The first session_meta that begins within `limits.head_bytes` of a file: its payload, None if there is none.
+
+    `offset` is where its line begins, `label` is that of the line. `is_first`: no record stands before it. `is_bare`:
+    it has no envelope, as they were written in 2025.
+    """
+
+    session: dict[str, Any] | None = None
+    is_first: bool = False
+    is_bare: bool = False
+    label: Label = UNLABELLED
+    offset: int | None = None
+
+
+@dataclasses.dataclass
 class Opened:
     """One open rollout file, or bytes in memory (`path` None). Close it."""
 
@@ -59,29 +74,16 @@ class Opened:
     source: AnyText
     file: ReadFile | None
     limits: Limits = DEFAULT
-    _meta: dict[str, Any] | None = None
-    _meta_is_first: bool = False
-    _meta_is_bare: bool = False
-    _label: Label = UNLABELLED
-    _meta_known: bool = False
-    meta_offset: int | None = None
-    """Where the line of the session_meta begins, once it was looked for; None if there is none."""
 
-    def assume(self, meta: dict[str, Any], *, is_first: bool) -> None:
-        """What an earlier look at the file found as its session_meta: it is not looked for."""
-        self._meta, self._meta_is_first, self._meta_known = meta, is_first, True
+    @functools.cached_property
+    def head(self) -> Head:
+        """How the file begins: looked for once, unless an earlier look at the file is put in its place."""
+        return self._find_head()
 
     @property
-    def begins_with_meta(self) -> bool:
-        """Whether the first record of the file is its session_meta."""
-        self._look_at_head()
-        return self._meta_is_first
-
-    @property
-    def has_bare_meta(self) -> bool:
-        """Whether `session` is a line without an envelope, as they were written in 2025."""
-        self._look_at_head()
-        return self._meta_is_bare
+    def session(self) -> dict[str, Any] | None:
+        """The payload of the first session_meta; None if there is none."""
+        return self.head.session
 
     @property
     def stored(self) -> lines.Source:
@@ -96,68 +98,44 @@ class Opened:
             self.file.close()
 
     @property
-    def session(self) -> dict[str, Any] | None:
-        """The payload of the first session_meta that begins within `limits.head_bytes`; None if there is none."""
-        self._look_at_head()
-        return self._meta
-
-    @property
-    def label(self) -> Label:
-        """The label of the line that `session` stands in."""
-        self._look_at_head()
-        return self._label
-
-    @property
     def thread(self) -> str | None:
         """The thread id: of the first line if it is a session_meta, else of the file's name, else of a later one."""
-        self._look_at_head()
-        own = None if self._meta is None else self._meta.get("id")
-        named = None if self.path is None else ids.parse_file_name(self.path.name)
-        if named is not None and not (self._meta_is_first and isinstance(own, str)):
-            return named.thread
+        own, named = (self.session or {}).get("id"), self._named
+        if named is not None and not (self.head.is_first and isinstance(own, str)):
+            return named
         return own if isinstance(own, str) else None
 
     @property
     def named_thread(self) -> str | None:
         """The thread id of the file's name; `thread` if the name tells none."""
-        named = None if self.path is None else ids.parse_file_name(self.path.name)
-        return self.thread if named is None else named.thread
+        return self._named or self.thread
 
-    def _look_at_head(self) -> None:
-        if self._meta_known:
-            return
-        self._meta_known = True
-        begin = self._first_data()
+    @property
+    def _named(self) -> str | None:
+        named = None if self.path is None else ids.parse_file_name(self.path.name)
+        return None if named is None else named.thread
+
+    def _find_head(self) -> Head:
         small = dataclasses.replace(
             self.limits, chunk_bytes=min(self.limits.chunk_bytes, self.limits.first_chunk_bytes)
         )
-        is_first = True
-        # Of an encrypted file no other line can be it, and this one says something without a key too.
-        is_locked = isinstance(self.source, DecryptingSource)
-        source = lines.BytesSource(self.source.head()) if isinstance(self.source, DecryptingSource) else self.source
-        for block in lines.forward(source, 0 if is_locked else begin, limits=small):
-            if not isinstance(block, lines.Batch):
-                if block.offset >= begin + self.limits.head_bytes:
-                    return
-                is_first = is_first and isinstance(block, lines.Gap)
-                continue
-            offset = block.offset
-            for line in block.lines:
-                for piece in envelope.split(line, self.limits.depth):
-                    if piece.envelope is not None and piece.envelope.type == "session_meta":
-                        found = strict_json.decode_value(envelope.payload_of(piece.data))
-                        if isinstance(found, dict):
-                            self._meta, self._meta_is_first, self._label = found, is_first, label_of(piece.data)
-                            self.meta_offset, self._meta_is_bare = offset, piece.envelope is envelope.SESSION_META
-                            return
-                    is_first = False
-                offset += len(line) + 1
-                if offset > begin + self.limits.head_bytes:
-                    return
-
-    def _first_data(self) -> int:
-        """Where a hole at the beginning of a sparse file ends: it reads as NUL bytes, which say nothing."""
-        return self.file.data_start() if self.file is not None and isinstance(self.source, FileSource) else 0
+        source, begin, is_first = self.source, 0, True
+        if isinstance(source, DecryptingSource):  # no other line can be it, and this one says something without a key
+            source = lines.BytesSource(source.head())
+        elif self.file is not None and isinstance(source, FileSource):
+            begin = self.file.data_start()  # a hole in a sparse file reads as NUL bytes, which say nothing
+        for line in records.forward([Segment(source, source.size)], small, start=begin):
+            if line.offset > begin + self.limits.head_bytes:
+                break
+            for piece in envelope.split(line.data, self.limits.depth):
+                if piece.envelope is not None and piece.envelope.type == "session_meta":
+                    found = strict_json.decode_value(envelope.payload_of(piece.data))
+                    if isinstance(found, dict):
+                        is_bare = piece.envelope is envelope.SESSION_META
+                        return Head(found, is_first, is_bare, label_of(piece.data), line.offset)
+                is_first = False
+            is_first = is_first and line.skipped != "oversize"
+        return Head()
 
 
 def open_path(
@@ -372,14 +350,8 @@ class Lineage:
         to.append(Damage(1, 0, reason, kind, None if child.path is None else str(child.path)))
 
 
-class _Ordinal(msgspec.Struct):
-    ordinal: int | None = None
-
-
 def _last_ordinal(source: lines.Source, end: int, limits: Limits) -> int | None:
     """The ordinal of the line that ends at byte `end`; None if it has none, or is too long to tell."""
     last = next(records.backward([Segment(source, end)], limits), None)
-    try:
-        return None if last is None or last.skipped else msgspec.json.decode(last.data, type=_Ordinal).ordinal
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+    found = [] if last is None else envelope.records_in(last.data, limits.depth)
+    return ordinal_of(found[-1][1]) if found else None

@@ -12,7 +12,7 @@ from rollout.dialects.codex.envelope import records_in
 from rollout.errors import NotFound, UsageError
 from rollout.files.encrypted.reader import plain_source
 from rollout.files.log_end import ABORTED, COMPLETED, STARTED, event_kind, ordinal_of, turn_id_of
-from rollout.format import records
+from rollout.format import lines, records
 from rollout.format.records import Segment
 from rollout.limits import DEFAULT, KIB, Limits
 
@@ -52,21 +52,14 @@ def _line_ends_around(file: Segment, offset: int) -> list[int]:
 
 def extent_at_line(segments: Sequence[Segment], number: int) -> Extent:
     """Up to the end of line `number` (from 1) of the newest file. NotFound."""
-    file, source = segments[0], plain_source(segments[0].source)
-    at = count = 0
-    while at < file.end and number > 0 and (chunk := source.read_at(at, min(DEFAULT.chunk_bytes, file.end - at))):
-        found = chunk.count(b"\n")
-        if count + found >= number:
-            place = -1
-            for _ in range(number - count):
-                place = chunk.index(b"\n", place + 1)
-            return Extent(0, at + place + 1)
-        count += found
-        at += len(chunk)
-    has_tail = file.end > 0 and source.read_at(file.end - 1, 1) != b"\n"
-    if has_tail and number == count + 1:
-        return Extent(0, file.end, ends_line=False)
-    remedy = f"give a number from 1 to {count + has_tail}" if number > 0 else "give a number from 1 on"
+    file, last = segments[0], 0
+    for line in records.forward([dataclasses.replace(file, source=plain_source(file.source))]):
+        last = line.number
+        if last > number:
+            break
+        if last == number and (line.ends or line.end == file.end):
+            return Extent(0, line.end, line.ends)
+    remedy = f"give a number from 1 to {last}" if number > 0 else "give a number from 1 on"
     raise NotFound(f"there is no line {number}", path=file.path, remedy=remedy)
 
 
@@ -116,9 +109,6 @@ def _fits(own: str | None, other: str | None) -> bool:
 
 def line_number(segments: Sequence[Segment], extent: Extent) -> int:
     """Which line of its file (from 1) an extent ends with; 0 for none. Reads the file up to there."""
-    source, count = plain_source(segments[extent.segment].source), 0
-    step = DEFAULT.chunk_bytes
-    for at in range(0, extent.offset, step):
-        chunk = source.read_at(at, min(step, extent.offset - at))
-        count += chunk.count(b"\n")
-    return count + (extent.offset > 0 and source.read_at(extent.offset - 1, 1) != b"\n")
+    source = plain_source(segments[extent.segment].source)
+    has_tail = extent.offset > 0 and source.read_at(extent.offset - 1, 1) != b"\n"
+    return lines.count_ends(source, 0, extent.offset) + has_tail

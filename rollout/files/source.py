@@ -141,7 +141,7 @@ def locate_to_change(source: str | os.PathLike[str] | int, home: Path | None = N
     if is_named and path.is_file():
         return path
     with contextlib.closing(open_path(path, fs=fs)) as opened:  # refuses what is no file
-        if not is_named and not (opened.begins_with_meta and _tells_of_a_session(opened)):
+        if not is_named and not (opened.head.is_first and _tells_of_a_session(opened)):
             raise NotARollout(
                 "is no rollout, so it is left alone: neither its name nor its first line (a session_meta) says so",
                 path=path,
@@ -156,7 +156,7 @@ def _tells_of_a_session(opened: Opened) -> bool:
     own = meta.get("id")
     if not isinstance(own, str):
         return False
-    return not opened.has_bare_meta or (ids.is_thread_id(own.lower()) and _LEAST_KEYS < meta.keys() <= _BARE_KEYS)
+    return not opened.head.is_bare or (ids.is_thread_id(own.lower()) and _LEAST_KEYS < meta.keys() <= _BARE_KEYS)
 
 
 def _or_its_twin(path: Path) -> Path:

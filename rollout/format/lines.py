@@ -234,6 +234,14 @@ def last_line_end(source: Source, start: int, end: int) -> int:
     return start
 
 
+def count_ends(source: Source, start: int, end: int) -> int:
+    """How many line ends there are in source[start:end]."""
+    count = 0
+    for at in range(start, end, DEFAULT.chunk_bytes):
+        count += source.read_at(at, min(DEFAULT.chunk_bytes, end - at)).count(b"\n")
+    return count
+
+
 def checksum_before(source: Source, end: int) -> bytes:
     """A checksum of the last 512 bytes before `end`: whether a file that has grown still goes on from there."""
     n = min(end, _CHECKED_BYTES)

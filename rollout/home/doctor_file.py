@@ -170,6 +170,6 @@ def _why_not_resumed(opened: Opened) -> str | None:
     with contextlib.suppress(RolloutError):
         if opened.session is None:
             return "it has no session_meta"
-        if not opened.begins_with_meta:
+        if not opened.head.is_first:
             return "its session_meta is not the first record"
     return None

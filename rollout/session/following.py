@@ -85,7 +85,7 @@ class Tail:
             source = lineage.opened[0].source
             end = lines.last_line_end(source, 0, lineage.end)
             start = 0 if last is None else _start_of_last(source, end, last, self._limits)
-            yield from self._told(lineage, _Place(start, _count_lines(source, 0, start, self._limits), b""), end)
+            yield from self._told(lineage, _Place(start, lines.count_ends(source, 0, start), b""), end)
 
     def look(self) -> Iterator[FollowEvent]:
         """What has happened since the last look. SourceError if the file that is there cannot be read."""
@@ -139,7 +139,7 @@ class Tail:
 
     def _place(self, source: lines.Source, end: int, start: int, count: int = 0) -> _Place:
         """A line end, `count` lines behind the beginning of the file up to `start`."""
-        return _Place(end, count + _count_lines(source, start, end, self._limits), lines.checksum_before(source, end))
+        return _Place(end, count + lines.count_ends(source, start, end), lines.checksum_before(source, end))
 
     def _told(self, lineage: Lineage, place: _Place, end: int) -> Iterator[FollowEvent]:
         """The lines from a place on, and what they took back."""
@@ -227,10 +227,3 @@ def _start_of_last(source: lines.Source, end: int, count: int, limits: Limits) -
         return end
     newest_first = records.backward([Segment(source, end)], limits)
     return next(itertools.islice((line.offset for line in newest_first if line.ends), count - 1, None), 0)
-
-
-def _count_lines(source: lines.Source, start: int, end: int, limits: Limits) -> int:
-    count = 0
-    for offset in range(start, end, limits.chunk_bytes):
-        count += source.read_at(offset, min(limits.chunk_bytes, end - offset)).count(b"\n")
-    return count

@@ -350,7 +350,7 @@ def open_to_append(
     path = Path(writer.path)
     try:
         with origin_of(path, ports, writer.end).opened() as lineage:
-            thread, label = lineage.opened[0].thread or "", lineage.opened[0].label.around(label)
+            thread, label = lineage.opened[0].thread or "", lineage.opened[0].head.label.around(label)
             source = lineage.opened[0].source
             cipher = cipher_behind(source, ports.keys, path)
             ending = ending_of(lineage)
@@ -371,5 +371,5 @@ def open_to_append(
 def read_log(path: Path, ports: Ports, label: Label = UNLABELLED) -> SessionLog:
     """A log that is only read. SourceError."""
     with origin_of(path, ports).opened() as lineage:
-        thread, label = lineage.opened[0].thread or "", lineage.opened[0].label.around(label)
+        thread, label = lineage.opened[0].thread or "", lineage.opened[0].head.label.around(label)
     return SessionLog(path, thread, ports, Durability.TURN, None, label)

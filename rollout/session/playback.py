@@ -23,10 +23,10 @@ from rollout.files.file_watch import Notice, Whereabouts
 from rollout.files.source import AnySource, Origin, find
 from rollout.fold.engine import Reconstruction
 from rollout.fold.history import History
-from rollout.fold.newest_items import recent_entries
 from rollout.format.records import Segment
 from rollout.limits import DEFAULT, Limits
 from rollout.session.moments import At, origin_at
+from rollout.session.newest_items import recent_entries
 from rollout.session.status_at import StatusesAt
 from rollout.session.steps import (
     COMPACTION,

@@ -114,7 +114,7 @@ class State:
         with self._origin.opened() as lineage:
             first = lineage.opened[0]
             session = first.session  # what looks for it knows where it begins
-            return session if (first.meta_offset or 0) < lineage.end else None, first.thread
+            return session if (first.head.offset or 0) < lineage.end else None, first.thread
 
     @property
     def session(self) -> dict[str, Any] | None:

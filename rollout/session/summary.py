@@ -21,7 +21,6 @@ from rollout.fold.token_counts import Note, Running, Tokens
 from rollout.fold.token_ledger import TokenSpend, seconds_between
 from rollout.fold.token_meter import Gauge, Meter, MeteringGatherer
 from rollout.fold.token_records import note_of, read_gauge
-from rollout.fold.transcript import speaker
 from rollout.format import strict_json
 from rollout.items.calls import CALLS, OUTPUTS, has_failed, name_of
 from rollout.limits import DEFAULT, Limits
@@ -29,6 +28,7 @@ from rollout.session.explanation import Explained, Explanation
 from rollout.session.moments import At, origin_at
 from rollout.session.record import Record
 from rollout.session.state import State, Turn, origin_of, read_state
+from rollout.session.transcript import speaker
 
 Progress = Callable[[int, int], None]
 

@@ -9,7 +9,7 @@ from unittest import mock
 import pytest
 
 from rollout import Store, TurnContext
-from rollout.fold.transcript import FRAME
+from rollout.session.transcript import FRAME
 from tests.builders import log, session_meta, user
 from tests.cli import run, thread_id, write_session
 from tests.cli.homes import DAMAGED, EMPTY, FORK, PLAIN, SUBAGENT, mixed_home

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 import rollout
 from rollout.fold.history import History
-from rollout.fold.newest_items import recent_entries
 from rollout.format.lines import BytesSource
 from rollout.format.records import Segment
 from rollout.limits import Limits
+from rollout.session.newest_items import recent_entries
 from tests import builders as b
 from tests import strategies as logs
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import rollout
 from rollout.dialects.codex.contextual import SUMMARY_OPENING
-from rollout.fold import transcript
-from rollout.fold.transcript import FRAME, LEAST_BUDGET_BYTES, NO_MESSAGES, Fitted, count_messages, fit_messages
 from rollout.format.strict_json import decode_value
+from rollout.session import transcript
+from rollout.session.transcript import FRAME, LEAST_BUDGET_BYTES, NO_MESSAGES, Fitted, count_messages, fit_messages
 from tests import builders as b
 from tests.strategies import any_logs
 

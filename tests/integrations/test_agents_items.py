@@ -20,11 +20,11 @@ from rollout.adapters.agents.opaque import item_of, lines_of, plain_items_of
 from rollout.errors import RecordError
 from rollout.files.lineage import holds_record
 from rollout.files.recovery import mark_batch
-from rollout.fold.newest_items import recent_entries, recent_items
 from rollout.format import strict_json
 from rollout.format.lines import BytesSource
 from rollout.format.records import Segment
 from rollout.limits import DEFAULT, Limits
+from rollout.session.newest_items import recent_entries, recent_items
 from tests import builders as b
 from tests import strategies as logs
 from tests.integrations.agent_sessions import files_of, history_of, items, odd_items, run, say, says

@@ -12,7 +12,7 @@ from rollout.adapters.agents import RolloutSession, itemlog
 from rollout.adapters.agents.tail import KEPT_BYTES
 from rollout.files.lineage import Lineage
 from rollout.fold.history import Entry
-from rollout.fold.newest_items import recent_entries
+from rollout.session.newest_items import recent_entries
 from tests.integrations.agent_sessions import run, say, says
 
 

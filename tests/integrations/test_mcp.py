@@ -20,7 +20,7 @@ from rollout import Store
 from rollout.adapters import mcp as server
 from rollout.agent_tools import TOOLS, Tools
 from rollout.errors import UsageError
-from rollout.fold.transcript import FRAME
+from rollout.session.transcript import FRAME
 from tests.builders import log, session_meta, user
 from tests.sessions import DAY, a_log, a_store, take_turn
 

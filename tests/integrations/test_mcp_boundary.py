@@ -13,7 +13,7 @@ import pytest
 from rollout import Cipher, Store, make_key
 from rollout.adapters import mcp as server
 from rollout.agent_tools import TOOLS, Tools
-from rollout.fold.transcript import FRAME
+from rollout.session.transcript import FRAME
 from tests.builders import log, session_meta, user
 from tests.sessions import DAY, a_log, a_store, take_turn
 

@@ -24,16 +24,16 @@ from rollout.dialects.codex import encoder
 from rollout.errors import Displaced, Locked, NotFound, Poisoned, SourceError
 from rollout.files.bases import Bases, Likely
 from rollout.files.displaced import stands_at_end
-from rollout.files.lineage import Lineage, holds_record, open_path, visible_end
+from rollout.files.lineage import Head, Lineage, holds_record, open_path, visible_end
 from rollout.files.plain import FileSource
 from rollout.files.sealed import seal
 from rollout.files.shared_writer import SharedWriter
 from rollout.files.writer import holder
 from rollout.fold.engine import Reconstruction
 from rollout.fold.history import Entry
-from rollout.fold.newest_items import recent_and_items, recent_entries, recent_items
 from rollout.limits import DEFAULT, KIB, Limits
 from rollout.session.environment import Ports
+from rollout.session.newest_items import recent_and_items, recent_entries, recent_items
 
 T = TypeVar("T")
 _NEAR = dataclasses.replace(DEFAULT, first_chunk_bytes=4 * KIB)
@@ -276,7 +276,7 @@ class ItemLog:
         if known is None or known.identity != first.file.identity or known.end > first.source.size:
             known = _Known(first.file.identity, 0)
         elif known.session is not None and known.head == head != b"":
-            first.assume(known.session, is_first=known.begins_with_meta)
+            first.head = Head(known.session, known.begins_with_meta)
         if size is None:
             size = visible_end(first.source, _NEAR, known.end) if known.end < first.source.size else known.end
         bases = Bases(self._ports.home, fs, likely=self._likely)
@@ -286,7 +286,7 @@ class ItemLog:
         with contextlib.closing(lineage):
             yield lineage
             ends_line = size > 0 and first.source.read_at(size - 1, 1) == b"\n"  # a tail is mended, and so changed
-            self._known = _Known(known.identity, size if ends_line else 0, first.session, first.begins_with_meta, head)
+            self._known = _Known(known.identity, size if ends_line else 0, first.session, first.head.is_first, head)
 
     def _read(self, read: Callable[[Path], T]) -> T:
         shared = self._shared

@@ -3,7 +3,7 @@
 A turn is a user message and all that comes behind it up to the next one, counted from 1 over the items as they stand;
 what comes ahead of the first is turn 0. One reading of the branch, backward as far as its items go, tells all of it,
 also where in which file each item lies. Where somebody has rolled the log back, or compacted it as of old, the whole
-fold tells the items (see `rollout.fold.newest_items`), and nothing is known of their places.
+fold tells the items (see `rollout.session.newest_items`), and nothing is known of their places.
 
 Usage belongs to the newest user message that stood when it was recorded, and is gone when that is.
 """

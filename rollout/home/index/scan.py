@@ -25,7 +25,7 @@ from rollout.errors import NotFound, TooLarge
 from rollout.files.bases import Bases, base_of
 from rollout.files.disk import REAL, FileSystem
 from rollout.files.encrypted.keys import NO_KEYS, Keys
-from rollout.files.lineage import Lineage, Opened, open_bytes, open_path, visible_end
+from rollout.files.lineage import Head, Lineage, Opened, open_bytes, open_path, visible_end
 from rollout.files.sealed.reader import first_text, is_sealed
 from rollout.fold.checkpoint import Memory, Recorder
 from rollout.fold.collector import Gatherer, unpack
@@ -127,7 +127,7 @@ def _open(path: Path, fs: FileSystem, keys: Keys, limits: Limits, known: Checkpo
             end = known.memory.end
             if opened.source.size >= end and lines.checksum_before(opened.source, end) == known.join:
                 if known.meta is not None:
-                    opened.assume(known.meta, is_first=known.meta_is_first)
+                    opened.head = Head(known.meta, known.meta_is_first)
                 if known.meta is not None or opened.session is None:  # one that comes late may bring bases along
                     stack.pop_all()
                     return opened, True
@@ -259,13 +259,13 @@ class _Log:
         above = prefix if found is lasting else self._prefix(found.floor)
         kept = lasting.meter.ledger(None if known is None else known.ledger, prefix.ledger)
         spent = kept if found is lasting else found.meter.ledger(kept)
-        is_kept = known is not None or (opened.meta_offset is not None and opened.meta_offset < whole)
+        is_kept = known is not None or (opened.head.offset is not None and opened.head.offset < whole)
         told = lasting.behind(prefix)
         checkpoint = Checkpoint(
             memory=memory,
             join=lines.checksum_before(opened.source, whole),
             meta=None if opened.session is None or not is_kept else _kept_meta(opened.session),
-            meta_is_first=opened.begins_with_meta,
+            meta_is_first=opened.head.is_first,
             first=_within(found.first, whole),
             base=_within(found.base, whole),
             gauge=_within(found.gauge, whole),

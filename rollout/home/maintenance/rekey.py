@@ -123,7 +123,7 @@ def _lines(opened: Opened) -> Iterator[bytes]:
 
 def _encrypted(opened: Opened, keys: Keys, path: Path) -> Iterator[bytes]:
     cipher, thread = keys.cipher(), opened.thread
-    if cipher is None or thread is None or not opened.begins_with_meta:
+    if cipher is None or thread is None or not opened.head.is_first:
         raise WriteError("does not begin with its session_meta: it cannot be encrypted", path=path)
     of_thread, base = LineCipher(cipher, thread), base_of(opened.session)
     first = (base and base.ordinal) or 0

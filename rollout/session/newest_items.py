@@ -1,0 +1,160 @@
+"""The newest items of a history, in time and memory that follow their number.
+
+Until a rollback is met, reading backward, every visible item stands (S2: what comes after a marker is untouched by it),
+but for those that a newer `items_removed` takes, and a compaction with a replacement_history holds all that is older.
+So the newest items are known without a turn being folded. Where a rollback or a compaction of the old kind is met
+first, the answer is that of a whole reconstruction: `recent_entries` says so by None.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
+
+import msgspec
+from msgspec import UnsetType
+
+from rollout.dialects.codex import envelope as codec
+from rollout.dialects.codex import records as r
+from rollout.dialects.codex.items import is_shown
+from rollout.fold.history import Entry, agent_item, replacement_entries
+from rollout.format import records, strict_json
+from rollout.format.records import Segment
+from rollout.items.kinds import Head
+from rollout.limits import DEFAULT, Limits
+
+T = TypeVar("T")
+_RUN_LINES = 32
+
+
+class _Counted(msgspec.Struct, frozen=True, gc=False):
+    payload: r.Count
+
+
+class _Compaction(msgspec.Struct, frozen=True, gc=False):
+    payload: r.Compacted
+
+
+_counted = msgspec.json.Decoder(_Counted)
+_compaction = msgspec.json.Decoder(_Compaction)
+
+
+def recent_entries(segments: Iterable[Segment], count: int | None, limits: Limits = DEFAULT) -> list[Entry] | None:
+    """The newest `count` (None: all) entries of the history, oldest first; None if a whole fold is needed.
+
+    Segments come newest first and are not asked for beyond what is needed.
+
+    Raises:
+        SourceError: A base cannot be read.
+    """
+    return recent_items(segments, count, limits, lambda run: None, lambda entry: entry)
+
+
+def recent_and_items(
+    segments: Iterable[Segment],
+    count: int,
+    limits: Limits,
+    plain: Callable[[list[bytes]], list[T] | None],
+    of_entry: Callable[[Entry], T],
+) -> tuple[list[Entry], list[T]] | None:
+    """What `recent_entries` and `recent_items` give, in one pass that decodes each line once."""
+
+    def with_lines(run: list[bytes]) -> list[tuple[Entry, T]] | None:
+        made = plain(run)
+        return None if made is None else list(zip(run, made, strict=True))
+
+    found = recent_items(segments, count, limits, with_lines, lambda entry: (entry, of_entry(entry)))
+    return None if found is None else ([entry for entry, _ in found], [item for _, item in found])
+
+
+def recent_items(
+    segments: Iterable[Segment],
+    count: int | None,
+    limits: Limits,
+    plain: Callable[[list[bytes]], list[T] | None],
+    of_entry: Callable[[Entry], T],
+) -> list[T] | None:
+    """What `of_entry` makes of the same entries. `plain` may make it of a run of lines of visible items at once.
+
+    It is given lines of any kind, in order; None where it does not know of one of them.
+    """
+    newest = _Newest(of_entry, limits.depth)
+    found = newest.found
+    if count == 0:
+        return found
+    for run in records.runs_backward(segments, _RUN_LINES, limits):
+        at = len(run)
+        while at and not newest.is_over:
+            begin = 0 if count is None else max(0, at - (count - len(found)))
+            part, at = run[begin:at], begin
+            made = None if newest.removed else plain(part)
+            if made is not None:
+                found += reversed(made)
+            else:
+                newest.take(part)
+            if count is not None and len(found) >= count:
+                newest.is_over = True
+        if newest.is_over:
+            break
+    if newest.is_unknown:
+        return None
+    found.reverse()
+    return found if count is None else found[max(0, len(found) - count) :]
+
+
+class _Newest(Generic[T]):
+    """What is found, newest first; `is_over` once no older line is needed, or more than these lines (`is_unknown`)."""
+
+    def __init__(self, of_entry: Callable[[Entry], T], depth: int) -> None:
+        self.found: list[T] = []
+        self.removed = 0  # so many of the next older items were taken out
+        self.is_over = self.is_unknown = False
+        self._of_entry, self._depth = of_entry, depth
+
+    def take(self, run: list[bytes]) -> None:
+        """Some lines, older than all before; no more of them than are needed."""
+        for line in reversed(run):
+            for _, data, envelope in reversed(codec.records_in(line, self._depth)):
+                if envelope.type == "compacted":
+                    self._take_compaction(data)
+                elif envelope.type == "event_msg":
+                    self._take_event(data, envelope.payload)
+                elif (entry := _entry(data, envelope)) is not None:
+                    if self.removed:
+                        self.removed -= 1
+                    else:
+                        self.found.append(self._of_entry(entry))
+                if self.is_over:
+                    return
+
+    def _take_compaction(self, data: bytes) -> None:
+        """It holds all that is older, or (one of the old kind) the texts of what is; nothing if it is malformed."""
+        with contextlib.suppress(msgspec.ValidationError):
+            compacted = _compaction.decode(data).payload
+            if compacted.replacement_history is not None:
+                base = replacement_entries(data)
+                self.found += map(self._of_entry, reversed(base[: max(0, len(base) - self.removed)]))
+                self.is_over = True
+            elif strict_json.text_of(compacted.message) is not None:
+                self.is_over = self.is_unknown = True
+
+    def _take_event(self, data: bytes, head: Head | UnsetType | None) -> None:
+        kind = head.type if isinstance(head, Head) else None
+        if kind in {"items_removed", "thread_rolled_back"}:
+            with contextlib.suppress(msgspec.ValidationError):
+                counted = _counted.decode(data).payload
+                if kind == "items_removed":
+                    self.removed += max(0, counted.num_items or 0)
+                elif (counted.num_turns or 0) > 0:
+                    self.is_over = self.is_unknown = True
+
+
+def _entry(data: bytes, envelope: r.Envelope) -> Entry | None:
+    """A visible item; None for what no model sees."""
+    if envelope.type == "inter_agent_communication":
+        try:
+            return agent_item(data)
+        except msgspec.ValidationError:
+            return None
+    return data if is_shown(envelope, data) else None
