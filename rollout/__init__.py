@@ -13,16 +13,25 @@ if TYPE_CHECKING:
     from rollout.dialects.codex.contextual import is_program_message
     from rollout.errors import (
         Ambiguous,
+        Closed,
+        Conflict,
+        Displaced,
+        InUse,
+        Locked,
         NoKey,
         NotARollout,
         NotFound,
+        Poisoned,
+        RecordError,
         RolloutError,
         SourceError,
+        TooLarge,
         UsageError,
+        WriteError,
         WrongKey,
     )
-    from rollout.files.durability import Durability
     from rollout.files.encrypted.keys import Cipher, make_key
+    from rollout.files.port import Durability
     from rollout.files.sealed.seal import SealResult
     from rollout.fold.history import History, is_summary
     from rollout.fold.projection import ContextBaseline, ContextCleared, ContextNeverSet
@@ -65,6 +74,8 @@ __all__ = [
     "AtLine",
     "AtOrdinal",
     "Cipher",
+    "Closed",
+    "Conflict",
     "ContextBaseline",
     "ContextCleared",
     "ContextNeverSet",
@@ -72,6 +83,7 @@ __all__ = [
     "Diagnosis",
     "Diff",
     "DiskUsage",
+    "Displaced",
     "Durability",
     "Explained",
     "Explanation",
@@ -81,9 +93,11 @@ __all__ = [
     "History",
     "Hit",
     "Hits",
+    "InUse",
     "IndexStatus",
     "Label",
     "Limits",
+    "Locked",
     "Milestone",
     "NoKey",
     "NotARollout",
@@ -92,7 +106,9 @@ __all__ = [
     "OpenTurn",
     "Playback",
     "PlaybackView",
+    "Poisoned",
     "Record",
+    "RecordError",
     "Redactor",
     "RepairPlan",
     "RepairResult",
@@ -113,6 +129,7 @@ __all__ = [
     "Summary",
     "TokenSpend",
     "Tokens",
+    "TooLarge",
     "ToolUse",
     "Truncation",
     "Turn",
@@ -120,6 +137,7 @@ __all__ = [
     "TurnSummary",
     "UsageError",
     "ValueChange",
+    "WriteError",
     "WrongKey",
     "apply_repair",
     "at_line",
@@ -200,12 +218,21 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.session import difference as module
             case (
                 "Ambiguous"
+                | "Closed"
+                | "Conflict"
+                | "Displaced"
+                | "InUse"
+                | "Locked"
                 | "NoKey"
                 | "NotARollout"
                 | "NotFound"
+                | "Poisoned"
+                | "RecordError"
                 | "RolloutError"
                 | "SourceError"
+                | "TooLarge"
                 | "UsageError"
+                | "WriteError"
                 | "WrongKey"
             ):
                 from rollout import errors as module
@@ -234,7 +261,7 @@ if not TYPE_CHECKING:  # for which every name would be there
             case "Cipher" | "make_key":
                 from rollout.files.encrypted import keys as module
             case "Durability":
-                from rollout.files import durability as module
+                from rollout.files import port as module
             case "SealResult":
                 from rollout.files.sealed import seal as module
             case "Store" | "open_log":

@@ -24,7 +24,7 @@ from typing import Any
 
 from rollout import SessionLog
 from rollout.errors import Locked, NotFound, Poisoned, RolloutError, WriteError
-from rollout.files.durability import Durability
+from rollout.files.port import Durability
 from rollout.files.recovery import mark_batch
 from rollout.session.turn import OpenTurn
 from tests.builders import assistant_item, user_item

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rollout.dialects.codex.encoder import Part, encode, timestamp
-from rollout.files.durability import Durability
+from rollout.files.port import Durability
 from rollout.session.environment import Ports
 from rollout.session.log import SessionLog, create_log
 from rollout.session.log_path import new_path

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rollout.errors import Conflict, Locked, RecordError, RolloutError, UsageError
-from rollout.files.durability import Durability
+from rollout.files.port import Durability
 from rollout.testing.crashes import crash_state
 from rollout.testing.disk import SimulatedDisk
 from tests.witness import START, Trial, Witness, assistant, message

@@ -11,7 +11,7 @@ from typing import Any
 import rollout
 from rollout import SessionLog, Store, TurnContext
 from rollout.files.disk import FileSystem
-from rollout.files.durability import Durability
+from rollout.files.port import Durability
 from tests.builders import assistant_item
 
 START = 1774000802.0  # 2026-03-20T10:00:02Z

@@ -19,7 +19,7 @@ import pytest
 import rollout
 from rollout import SessionLog, Store
 from rollout.errors import RecordError, UsageError, WriteError
-from rollout.files.durability import Durability
+from rollout.files.port import Durability
 from rollout.session.recorder import ABORTED_TEXT
 from rollout.session.turn import AsyncTurn
 from rollout.testing.disk import Effect, Fault, Op, OpKind, SimulatedDisk

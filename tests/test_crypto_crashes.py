@@ -13,14 +13,13 @@ import pytest
 from rollout import Cipher
 from rollout.files.encrypted.keys import Keys
 from rollout.files.lineage import holds_record
-from rollout.files.open_writer import open_writer
 from rollout.files.shared_writer import SharedWriter
 from rollout.files.source import Origin
 from rollout.files.staging import new_file
-from rollout.files.writer import holder
+from rollout.files.writer import holder, open_writer
 from rollout.home.lifecycle import Keeper
+from rollout.home.maintenance.fingerprint import fingerprint
 from rollout.home.maintenance.rekey import decrypt, rekey
-from rollout.home.maintenance.rewrite import fingerprint
 from rollout.testing.crashes import explore
 from rollout.testing.disk import SimulatedDisk
 from tests import builders as b

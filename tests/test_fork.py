@@ -12,7 +12,7 @@ import pytest
 import rollout
 from rollout import SessionLog, State, Store, at_ordinal
 from rollout.errors import NotFound, UsageError
-from rollout.files.durability import Durability
+from rollout.files.port import Durability
 from rollout.files.recovery import unmark
 from rollout.session.recorder import ABORTED_TEXT
 from rollout.testing.disk import OpKind, SimulatedDisk

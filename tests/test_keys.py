@@ -271,7 +271,7 @@ def test_in_a_folder_that_may_not_be_written_nothing_is_lost(tmp_path: Path, mon
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    for call in ("write_new", "rename"):
+    for call in ("open_append", "rename"):
         with monkeypatch.context() as patched:
             patched.setattr(files.RealFileSystem, call, refuse)
             with pytest.raises(WriteError, match="may not be written; check the permissions of its folder"):
@@ -297,13 +297,14 @@ def test_what_another_program_writes_meanwhile_is_not_overwritten(
     path = tmp_path / "keys.json"
     rollout.make_key(path, "one")
     edited = text_of("mine")
-    write = files.RealFileSystem.write_new
+    open_append = files.RealFileSystem.open_append
 
-    def edit_first(self: files.RealFileSystem, name: Any, data: bytes) -> None:
-        write(self, name, data)
-        path.write_bytes(edited)
+    def edit_first(self: files.RealFileSystem, name: Any, **keys: Any) -> Any:
+        if str(name).endswith(".new"):
+            path.write_bytes(edited)
+        return open_append(self, name, **keys)
 
-    monkeypatch.setattr(files.RealFileSystem, "write_new", edit_first)
+    monkeypatch.setattr(files.RealFileSystem, "open_append", edit_first)
     with pytest.raises(Conflict, match="has changed"):
         rollout.make_key(path, "two")
     assert (path.read_bytes(), left(path)) == (edited, [])

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import rollout
-from rollout.files.durability import Durability
+from rollout.files.port import Durability
 from rollout.home.maintenance.repair import apply_repair, plan_repair
 from rollout.home.store import Store
 from rollout.testing.crashes import Explored, crash_states, explore, mutants

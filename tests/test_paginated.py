@@ -15,7 +15,7 @@ import pytest
 
 import rollout
 from rollout.errors import Conflict
-from rollout.files.durability import Durability
+from rollout.files.port import Durability
 from rollout.home.store import Store
 from rollout.session.environment import Ports
 from rollout.session.log import SessionLog

@@ -14,7 +14,7 @@ import pytest
 import rollout
 from rollout import OpenTurn, SessionLog, Store
 from rollout.errors import Locked, NotFound, Poisoned, UsageError, WriteError
-from rollout.files.durability import Durability
+from rollout.files.port import Durability
 from rollout.session.recorder import ABORTED_TEXT
 from rollout.testing.disk import Effect, Fault, OpKind, SimulatedDisk
 from tests.builders import assistant_item, user_item

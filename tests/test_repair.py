@@ -15,7 +15,7 @@ from hypothesis import assume, given, settings
 import rollout
 from rollout.errors import Conflict, InUse, Locked, NotARollout, NotFound, UsageError, WriteError
 from rollout.files.disk import REAL
-from rollout.files.lock_note import Holder
+from rollout.files.port import Holder
 from rollout.files.recovery import mark_batch
 from rollout.files.sealed.reader import MAGIC
 from rollout.home.maintenance.repair import RepairPlan, RepairResult, apply_repair, plan_repair

@@ -17,9 +17,9 @@ import zstandard
 
 import rollout
 from rollout.errors import Locked, NotFound, WriteError
-from rollout.files.durability import Durability
-from rollout.files.open_writer import open_writer
+from rollout.files.port import Durability
 from rollout.files.sealed import seal as sealing
+from rollout.files.writer import open_writer
 from rollout.testing.crashes import Check, Workload, crash_states
 from rollout.testing.disk import Effect, Fault, SimulatedDisk
 from tests import children

@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rollout.files.durability import Durability
+from rollout.files.port import Durability
 from rollout.home.store import Store
 from rollout.session.log import SessionLog
 from rollout.session.recorder import ABORTED_TEXT

@@ -31,8 +31,7 @@ from typing import Any, Self
 from rollout.errors import Closed, Conflict, Displaced, Poisoned, RecordError, SourceError, WriteError
 from rollout.files import recovery
 from rollout.files.displaced import again, displaced
-from rollout.files.durability import Durability
-from rollout.files.port import AppendFile, FileSystem, ShortWrite
+from rollout.files.port import AppendFile, Durability, FileSystem, ShortWrite
 from rollout.files.weak_registry import Living
 
 UNCHANGED = object()

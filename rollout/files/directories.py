@@ -1,13 +1,21 @@
-"""Directories made where they are needed, or why they cannot be."""
+"""Directories made where they are needed, or why they cannot be; and those whose names are known to be on the disk.
+
+Whoever finds a folder cannot see whether its name and those of all folders above it are: its maker may have died before
+his syncs. So each new file would cost the syncs of all folders above its own. Who has synced them all once leaves a
+mark in the folder, an empty hidden file. It tells the folder's number too, so that it says nothing in a copy of the
+folder; and a crash that takes the folder takes it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 
 from rollout.errors import WriteError
 from rollout.files.port import AnyPath, FileSystem
-from rollout.files.synced import is_synced
+
+_MARK = ".synced-"
 
 
 def make_dirs(fs: FileSystem, path: AnyPath, *, root: AnyPath | None = None) -> list[str]:
@@ -62,3 +70,22 @@ def _explain(fs: FileSystem, path: str, error: OSError) -> WriteError:
             return WriteError(f"is {what}, and a folder is needed there", path=path, remedy=remedy)
     remedy = "check its permissions, and that there is room"
     return WriteError(f"no folder can be made in it: {error.strerror}", path=above, remedy=remedy)
+
+
+def mark_synced(fs: FileSystem, folder: AnyPath) -> None:
+    """Says that the names of a folder and of those above it are on the disk. Where it cannot be written, it is not."""
+    with contextlib.suppress(OSError):
+        fs.open_append(_mark_of(fs, folder), create=True).close()
+
+
+def is_synced(fs: FileSystem, folder: AnyPath) -> bool:
+    """Whether somebody has said so."""
+    try:
+        fs.status(_mark_of(fs, folder))
+    except OSError:
+        return False
+    return True
+
+
+def _mark_of(fs: FileSystem, folder: AnyPath) -> str:
+    return os.path.join(os.fspath(folder), f"{_MARK}{fs.status(folder).identity[1]}")

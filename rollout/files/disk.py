@@ -21,8 +21,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from rollout.errors import Locked, NotARollout, NotFound, SourceError, WriteError
-from rollout.files.lock_note import Holder, locked
-from rollout.files.port import AnyPath, AppendFile, FileSystem, Listed, ReadFile, ShortWrite, Status
+from rollout.files.port import AnyPath, AppendFile, FileSystem, Holder, Listed, ReadFile, ShortWrite, Status, locked
 from rollout.files.weak_registry import Living
 
 if sys.platform == "win32":

@@ -15,8 +15,7 @@ import time
 import weakref
 
 from rollout.errors import Locked, NotARollout, NotFound
-from rollout.files.lock_note import Holder, locked
-from rollout.files.port import AnyPath, Listed, Status
+from rollout.files.port import AnyPath, Holder, Listed, Status, locked
 from rollout.files.weak_registry import Living
 
 _nodes = itertools.count(1)

@@ -11,15 +11,63 @@ What goes past it: SQLite and its file (`home.index.database`), the temporary fi
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import errno
+import json
 import os
 import stat
 from collections.abc import Callable
 from typing import Literal, NamedTuple, Protocol
 
-from rollout.files.lock_note import Holder
+from rollout.errors import Locked
 
 AnyPath = str | os.PathLike[str]
+
+
+class Durability(enum.Enum):
+    """When what was appended is put on the disk, unless `commit` asks for it."""
+
+    RECORD = "record"
+    """By every append."""
+    TURN = "turn"
+    """At the end of a turn."""
+    NONE = "none"
+    """When the operating system likes; but what a new file is made with is on the disk before it has its name."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Holder:
+    """Who writes: process, machine, and since when (text, as it is to be shown).
+
+    The note beside the locked file says so; it decides nothing.
+    """
+
+    pid: int
+    host: str
+    since: str
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host} since {self.since}"
+
+    def encode(self) -> bytes:
+        """The note in the lock file: one JSON object."""
+        return json.dumps(dataclasses.asdict(self)).encode() + b"\n"
+
+    @classmethod
+    def decode(cls, note: bytes) -> Holder | None:
+        """The holder of a note; None for one that was not written whole."""
+        try:
+            found = json.loads(note)
+            return cls(int(found["pid"]), str(found["host"]), str(found["since"]))
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return None
+
+
+def locked(path: str, holder: Holder | None) -> Locked:
+    """The error for a lock that is taken."""
+    who = "" if holder is None else f" ({holder})"
+    return Locked(f"another writer holds it{who}", path=path, remedy="close it there, or read without a lock")
 
 
 class ShortWrite(OSError):

@@ -26,10 +26,10 @@ from rollout.files import recovery
 from rollout.files.appender import UNCHANGED, Appender
 from rollout.files.directories import make_dirs
 from rollout.files.disk import AnyPath, AppendFile, FileSystem
-from rollout.files.durability import Durability
 from rollout.files.encrypted.keys import NO_KEYS, Keys
 from rollout.files.encrypted.lines import LineCipher
 from rollout.files.encrypted.scribes import encryption_behind
+from rollout.files.port import Durability
 from rollout.files.staging import remove_half_made
 from rollout.files.writer import closing_on_error, explained
 from rollout.limits import KIB

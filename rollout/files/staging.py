@@ -11,13 +11,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from rollout.errors import Conflict, Locked, WriteError
+from rollout.errors import Locked, WriteError
 from rollout.files.port import AnyPath, AppendFile, FileSystem, Status
 from rollout.limits import MIB
 
@@ -32,7 +31,6 @@ ENDINGS = {
     BACKUP: "repairing it",
 }
 """How hidden names end, `.<name><ending>`, and what leaves them behind if it is cut short."""
-_OWN = re.compile(r"\.(.+)\.[0-9a-f]{16}\.new")
 _TRIES = 5
 _TIDIED_WITHIN_S = 1.0
 """So long somebody may hold what a crash has left, to remove it."""
@@ -54,12 +52,6 @@ def parse_hidden(name: str) -> tuple[str, str] | None:
     """The name of the file that a hidden name belongs to, and its ending; None for a name of another kind."""
     inner, dot, ending = name[1:].rpartition(".")
     return (inner, dot + ending) if name.startswith(".") and inner and dot + ending in ENDINGS else None
-
-
-def parse_own(name: str) -> str | None:
-    """The name of the file that a hidden name of `replace_file` belongs to; None for a name of another kind."""
-    found = _OWN.fullmatch(name)
-    return None if found is None else found[1]
 
 
 @contextlib.contextmanager
@@ -141,7 +133,11 @@ def replace(
         file.sync()
         check(name)
         fs.rename(name, path)
-    sync_name(fs, path)
+    try:
+        fs.sync_dir(path.parent)
+    except OSError as error:
+        what = f"is the new file, but its directory could not be put on the disk: {error.strerror}"
+        raise WriteError(what, path=path, remedy="a crash may bring the old file back; do it again then") from error
 
 
 def write(file: AppendFile, pieces: Iterable[bytes]) -> None:
@@ -154,51 +150,6 @@ def write(file: AppendFile, pieces: Iterable[bytes]) -> None:
             held.clear()
     if held:
         file.append(bytes(held))
-
-
-def sync_name(fs: FileSystem, path: AnyPath) -> None:
-    """Puts the name of a file on the disk that has just taken another one's place. WriteError."""
-    try:
-        fs.sync_dir(os.path.dirname(path))
-    except OSError as error:
-        what = f"is the new file, but its directory could not be put on the disk: {error.strerror}"
-        raise WriteError(what, path=path, remedy="a crash may bring the old file back; do it again then") from error
-
-
-def replace_file(fs: FileSystem, path: AnyPath, data: bytes, *, expected: Status | None) -> None:
-    """Makes `data` all that the file at `path` holds; it is made (0600) if it is not there, and is on the disk then.
-
-    To be called under a lock by which its writers wait for each other. A crash leaves the old file or the new one, and
-    perhaps one under a hidden name that nobody can guess, which the next call removes. `expected` is the status of the
-    old file when it was read, None if there was none. Conflict: it is another one by now; WriteError: another user's,
-    or the new file is there and may not be on the disk. OSError.
-    """
-    folder, last = os.path.split(os.fspath(path))
-    for left in own_names(fs, path):
-        with contextlib.suppress(FileNotFoundError):
-            fs.unlink(os.path.join(folder, left))
-    name = os.path.join(folder, f".{last}.{os.urandom(8).hex()}.new")
-    try:
-        fs.write_new(name, data)
-        now = status_of(fs, path)
-        if now != expected:
-            remedy = "some other program writes it; try again"
-            raise Conflict("has changed while a new one was made", path=path, remedy=remedy)
-        if now is not None and now.owner != fs.status(name).owner:
-            remedy = "do it as that user: the new file would not be theirs"
-            raise WriteError("belongs to another user", path=path, remedy=remedy)
-        fs.rename(name, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            fs.unlink(name)
-        raise
-    sync_name(fs, path)
-
-
-def own_names(fs: FileSystem, path: AnyPath) -> list[str]:
-    """What calls of `replace_file` that were cut short have left beside the file at `path`, or are at work on."""
-    folder, last = os.path.split(os.fspath(path))
-    return [name for name in fs.names(folder) if parse_own(name) == last]
 
 
 def status_of(fs: FileSystem, path: AnyPath) -> Status | None:

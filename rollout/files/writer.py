@@ -6,14 +6,16 @@ import contextlib
 import os
 import socket
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
-from rollout.errors import NotFound, RecordError, RolloutError, WriteError
+from rollout.errors import Locked, NotFound, RecordError, RolloutError, WriteError
 from rollout.files import recovery
 from rollout.files.appender import Appender
 from rollout.files.directories import make_dirs
 from rollout.files.disk import AnyPath, AppendFile, FileSystem
-from rollout.files.durability import Durability
-from rollout.files.lock_note import Holder
+from rollout.files.lineage import holds_record
+from rollout.files.port import Durability, Holder
+from rollout.files.sealed import seal
 from rollout.files.staging import new_file, publish, remove_half_made
 
 
@@ -149,3 +151,30 @@ def _checked(block: bytes) -> bytes:
     if not block.endswith(b"\n"):
         raise RecordError("a line is ended by its only newline")
     return block
+
+
+def open_writer(
+    fs: FileSystem,
+    path: Path,
+    *,
+    held_by: Holder,
+    durability: Durability = Durability.TURN,
+    root: AnyPath | None = None,
+) -> Writer:
+    """The writer of a log, whatever its file is when it is asked for: a sealed one is unsealed first.
+
+    Another process may seal the file between two looks at it. Then its path names nothing, or another file than the one
+    that was opened: it is looked for once more. NotFound, NotARollout, Locked, WriteError, as for `Writer.open`.
+    """
+
+    def attempt(path: Path) -> Writer:
+        plain = seal.unseal(fs, path, held_by=held_by)
+        return Writer.open(fs, plain, held_by=held_by, holds_record=holds_record, durability=durability, root=root)
+
+    try:
+        return attempt(path)
+    except (Locked, NotFound):
+        now = seal.standing(fs, path)
+        if now == path:
+            raise
+        return attempt(now)

@@ -7,7 +7,6 @@ left to it: what was written to a moment ago is not called torn, nor left over.
 from __future__ import annotations
 
 import collections
-import contextlib
 import dataclasses
 import os
 from collections.abc import Callable, Iterator
@@ -18,7 +17,7 @@ from rollout.files import layout as homes
 from rollout.files.bases import Bases
 from rollout.files.displaced import RESCUED
 from rollout.files.layout import RolloutFile
-from rollout.files.staging import ASIDE, ENDINGS, HALF_MADE, parse_hidden, parse_own
+from rollout.files.staging import ASIDE, ENDINGS, HALF_MADE, hidden, parse_hidden
 from rollout.files.thread_names import Names, fold
 from rollout.home.doctor_file import Checkup, File
 from rollout.home.findings import Finding, command_in
@@ -139,20 +138,13 @@ class _Doctor:
         return Finding("rescued", path, None, what, remedy, bytes=size)
 
     def _half_made_keys(self) -> Iterator[Finding]:
-        """What is left of making keys: in the home, and beside the file that is named for all who say nothing."""
-        named = self._index.keys.file
-        keys = Path(os.path.realpath(named)) if named else None
-        for folder in dict.fromkeys([self._home, *([] if keys is None else [keys.parent])]):
-            with contextlib.suppress(OSError):
-                for name in self._fs.names(folder):
-                    path, of = folder / name, parse_own(name)
-                    is_old = keys is not None and path == keys.with_name(f"{keys.name}{HALF_MADE}")
-                    if not is_old and (of is None or (folder != self._home and path.with_name(of) != keys)):
-                        continue
-                    if (size := self._settled(path, _LEFTOVER_S)) is not None:
-                        what = "left by what did not come to its end: making a key, which nobody was told of"
-                        remedy = "deletes it; the file of keys has all that count"
-                        yield Finding("leftover", path, None, what, remedy, ("rm", str(path)), bytes=size)
+        """What is left of making keys, beside the file that is named for all who say nothing."""
+        if self._index.keys.file is not None:
+            path = hidden(os.path.realpath(self._index.keys.file), HALF_MADE)
+            if (size := self._settled(path, _LEFTOVER_S)) is not None:
+                what = "left by what did not come to its end: making a key, which nobody was told of"
+                remedy = "deletes it; the file of keys has all that count"
+                yield Finding("leftover", path, None, what, remedy, ("rm", str(path)), bytes=size)
 
     def _settled(self, path: Path, age_s: float) -> int | None:
         """The size of a file that was not written to for so long; None for another, or one that has gone."""

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Unpack
 from rollout.errors import UsageError
 from rollout.files import layout as homes
 from rollout.files.disk import REAL, FileSystem, RealFileSystem
-from rollout.files.durability import Durability
 from rollout.files.encrypted.keys import keys_given
+from rollout.files.port import Durability
 from rollout.files.thread_names import read_names
 from rollout.format import labels
 from rollout.home.filters import Filters, Selection, Sort

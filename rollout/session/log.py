@@ -22,17 +22,16 @@ from rollout.dialects.codex.item_events import PAGINATED, item_events_of
 from rollout.errors import Closed, Displaced, NotFound, Poisoned, RolloutError, UsageError, WriteError
 from rollout.files import fork as forks
 from rollout.files import layout as homes
-from rollout.files.durability import Durability
 from rollout.files.encrypted.lines import LineCipher
 from rollout.files.encrypted.scribes import cipher_behind, last_number
 from rollout.files.fork import Point
 from rollout.files.lineage import open_path
 from rollout.files.log_end import Ending, LeftOpen, ending_of
-from rollout.files.open_writer import open_writer
+from rollout.files.port import Durability
 from rollout.files.recovery import Plan
 from rollout.files.sealed.seal import standing
 from rollout.files.source import Origin
-from rollout.files.writer import Writer, holder
+from rollout.files.writer import Writer, holder, open_writer
 from rollout.format import labels, strict_json
 from rollout.format.labels import UNLABELLED, Label
 from rollout.session.environment import Ports

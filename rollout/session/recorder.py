@@ -21,9 +21,9 @@ from rollout.dialects.codex.encoder import Part
 from rollout.dialects.codex.item_events import ItemEvents
 from rollout.errors import UsageError
 from rollout.files import recovery
-from rollout.files.durability import Durability
 from rollout.files.encrypted.lines import LineCipher
 from rollout.files.log_end import Ending, LeftOpen
+from rollout.files.port import Durability
 from rollout.files.writer import Writer
 from rollout.format.labels import UNLABELLED, Label
 from rollout.session.environment import Ports

@@ -15,8 +15,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from rollout.errors import Locked, NotARollout, NotFound
-from rollout.files.lock_note import Holder, locked
-from rollout.files.port import AnyPath, Listed, ShortWrite, Status
+from rollout.files.port import AnyPath, Holder, Listed, ShortWrite, Status, locked
 
 _ROOT = 0
 

@@ -8,7 +8,7 @@ import pytest
 
 import rollout
 from rollout.files.disk import REAL
-from rollout.files.lock_note import Holder
+from rollout.files.port import Holder
 from tests.builders import THREAD, log, session_meta, user
 from tests.cli import NAME, run, write
 

@@ -7,7 +7,7 @@ import json
 
 import msgspec
 
-from rollout.files.lock_note import Holder
+from rollout.files.port import Holder
 from rollout.files.recovery import incomplete_batch_start
 
 ME = Holder(7, "here", "now")

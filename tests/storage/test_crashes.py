@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from rollout.errors import NotFound, WriteError
-from rollout.files.durability import Durability
+from rollout.files.port import Durability
 from rollout.files.recovery import mark_batch
 from rollout.files.writer import Writer
 from rollout.testing.crashes import Check, Tree, Workload, crash_states, explore

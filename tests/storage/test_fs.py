@@ -12,7 +12,7 @@ import pytest
 
 from rollout.errors import Locked, NotARollout, NotFound, SourceError, WriteError
 from rollout.files.disk import REAL, FileSystem, RealFileSystem, ShortWrite
-from rollout.files.lock_note import Holder
+from rollout.files.port import Holder
 from rollout.testing.disk import SimulatedDisk
 from tests.storage import ME
 

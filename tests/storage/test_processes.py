@@ -29,7 +29,7 @@ def reopen(path: Path) -> Writer:
 OPEN = """
 import os, sys, time
 from rollout.files.disk import REAL
-from rollout.files.durability import Durability
+from rollout.files.port import Durability
 from rollout.files.writer import Writer, holder
 from tests.storage import holds_record, line
 log = Writer.open(REAL, sys.argv[1], held_by=holder("noon"), holds_record=holds_record, durability=Durability.RECORD)

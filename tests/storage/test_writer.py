@@ -16,7 +16,7 @@ import pytest
 
 from rollout.errors import Closed, Conflict, NotARollout, NotFound, Poisoned, RecordError, WriteError
 from rollout.files.disk import REAL, FileSystem
-from rollout.files.durability import Durability
+from rollout.files.port import Durability
 from rollout.files.recovery import mark_batch
 from rollout.files.writer import Writer
 from rollout.testing.disk import Effect, Fault, Op, OpKind, SimulatedDisk

@@ -29,9 +29,9 @@ from rollout.adapters.agents.turns import Conversation, Place, read_conversation
 from rollout.adapters.agents.usage import take_usage, tell_usage
 from rollout.dialects.codex import encoder
 from rollout.errors import NotFound, RolloutError, UsageError
+from rollout.files.directories import mark_synced
 from rollout.files.shared_writer import SharedWriter
 from rollout.files.source import Origin
-from rollout.files.synced import mark_synced
 from rollout.files.thread_names import Names
 from rollout.fold.history import Entry
 from rollout.format import labels

@@ -16,10 +16,9 @@ from collections.abc import Iterator
 import msgspec
 
 from rollout.errors import Displaced, NotFound, Poisoned
-from rollout.files.directories import make_dirs
+from rollout.files.directories import make_dirs, mark_synced
 from rollout.files.port import Status
 from rollout.files.shared_writer import SharedWriter
-from rollout.files.synced import mark_synced
 from rollout.files.writer import explained
 from rollout.session.environment import Ports
 

@@ -20,14 +20,15 @@ import re
 import stat
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from rollout.errors import NoKey, NotARollout, NotFound, SourceError, UsageError, WriteError
+from rollout.errors import Conflict, NoKey, NotARollout, NotFound, SourceError, UsageError, WriteError
 from rollout.files.disk import REAL, FileSystem
 from rollout.files.port import AnyPath, AppendFile
-from rollout.files.staging import replace_file, status_of, while_held
+from rollout.files.staging import replace, status_of, while_held
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
@@ -189,7 +190,16 @@ def make_key(path: AnyPath, key_id: str, *, fs: FileSystem = REAL) -> None:
         if len(data) > _FILE_BYTES:
             remedy = "encrypt what needs the oldest keys anew, and take those out"
             raise UsageError(f"is full: {len(keys) - 1} keys are in it", path=name, remedy=remedy)
-        replace_file(fs, name, data, expected=before)
+
+        def check(new: Path) -> None:
+            now = status_of(fs, name)
+            if now != before:
+                raise Conflict("has changed while a new one was made", path=name, remedy="some other program writes it")
+            if now is not None and now.owner != fs.status(new).owner:
+                remedy = "do it as that user: the new file would not be theirs"
+                raise WriteError("belongs to another user", path=name, remedy=remedy)
+
+        replace(fs, Path(name), [data], check=check)
 
     with _explained(name):
         while_held(fs, _lock_path(name), KEY_WAIT_S, add)

@@ -28,7 +28,7 @@ import zstandard
 
 from rollout.errors import Conflict, NotARollout, NotFound, UsageError, WriteError
 from rollout.files.disk import AppendFile, FileSystem, ReadFile
-from rollout.files.lock_note import Holder
+from rollout.files.port import Holder
 from rollout.files.sealed.reader import (
     SEEK_FOOTER,
     SEEK_FOOTER_MAGIC,

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 from msgspec import Raw
@@ -23,7 +24,6 @@ from rollout.files.recovery import unmark
 from rollout.files.source import Origin
 from rollout.format import lines, strict_json
 from rollout.format.records import Segment
-from rollout.home.maintenance.files import Places
 from rollout.limits import DEFAULT, Limits
 
 _META_SIGN = b'"session_meta"'
@@ -32,11 +32,15 @@ _HEAD_BYTES = 512
 _TIME = re.compile(rb'\{"timestamp":"[^"\\]*"')
 
 
+Threads = Mapping[str, Sequence[Path]]
+"""The files of each thread, newest first."""
+
+
 class _Id(msgspec.Struct, frozen=True):
     id: str | None = None
 
 
-def find_copied(child: Opened, origin: Origin, places: Places) -> range:
+def find_copied(child: Opened, origin: Origin, of_thread: Threads) -> range:
     """The bytes of a fork that are copies: from behind its own session_meta on; none if it is no fork that copies.
 
     None either if its source is not there. `origin` says where bases are looked up, and in which file system.
@@ -47,7 +51,7 @@ def find_copied(child: Opened, origin: Origin, places: Places) -> range:
         return range(0)
     source = strict_json.text_of(meta.payload.get("forked_from_id", Raw(b"null")))
     own = None if child.path is None else child.path.absolute()
-    for path in places.of(source) if source is not None else ():
+    for path in of_thread.get(source or "", ()):
         if path != own:
             try:
                 with dataclasses.replace(origin, path=path, size=None).opened() as lineage:

@@ -21,14 +21,16 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import zstandard
 
+from rollout import ids
 from rollout.dialects.codex import envelope as codec
 from rollout.dialects.codex import records as r
 from rollout.errors import RolloutError
+from rollout.files import layout as homes
 from rollout.files.bases import Bases
 from rollout.files.disk import FileSystem
 from rollout.files.encrypted.keys import Keys
@@ -37,11 +39,11 @@ from rollout.files.sealed.reader import SealedSource
 from rollout.files.source import Origin
 from rollout.fold import line_status
 from rollout.format import lines
-from rollout.home.maintenance import copied_prefix
-from rollout.home.maintenance.files import Places, Progress, choose, one_by_one
+from rollout.home.maintenance.copied_prefix import Threads, find_copied
 from rollout.limits import MIB
 from rollout.session.explanation import Explanation
 
+Progress = Callable[[int, int], None]
 CAUSES = (
     "standing",
     "replaced",
@@ -105,20 +107,47 @@ def measure(
 
     `progress(bytes_done, bytes_total)` counts bytes on the disk and is called behind each file.
     """
-    places, files = choose(fs, home, paths)
-    bases = Bases(home, fs)
-    return DiskUsage(
-        tuple(_measure_file(path, files[path], bases, home, fs, keys, places) for path in one_by_one(files, progress))
-    )
+    wanted = None if paths is None else {path.absolute() for path in paths}
+    there = _rollouts(fs, home, {path.parent for path in wanted or ()})
+    chosen = [path for path in there if wanted is None or path in wanted]
+    chosen += sorted((wanted or set()) - set(chosen))  # of other names, or not there
+    of_thread: dict[str, list[Path]] = {}
+    for path in reversed(there):
+        if parts := ids.parse_file_name(path.name):
+            of_thread.setdefault(parts.thread, []).append(path)
+    sizes = [_disk_bytes(fs, path) for path in chosen]
+    rows, bases = list[FileUsage](), Bases(home, fs)
+    for i, path in enumerate(chosen):
+        rows.append(_measure_file(path, sizes[i], bases, home, fs, keys, of_thread))
+        if progress is not None:
+            progress(sum(sizes[: i + 1]), sum(sizes))
+    return DiskUsage(tuple(rows))
+
+
+def _rollouts(fs: FileSystem, home: Path, folders: set[Path]) -> list[Path]:
+    """The files of the home and of some folders, oldest first."""
+    found = {entry.path.absolute() for entry in homes.scan(home, fs=fs)}
+    for folder in folders:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            found |= {entry.path.absolute() for entry in homes.entries_among(fs.listed(folder), folder)}
+    return sorted(found, key=lambda path: (path.name, str(path.parent)))
+
+
+def _disk_bytes(fs: FileSystem, path: Path) -> int:
+    """The size of a file; 0 if the system does not tell."""
+    try:
+        return fs.status(path).size
+    except OSError:
+        return 0
 
 
 def _measure_file(
-    path: Path, disk_bytes: int, bases: Bases, home: Path, fs: FileSystem, keys: Keys, places: Places
+    path: Path, disk_bytes: int, bases: Bases, home: Path, fs: FileSystem, keys: Keys, of_thread: Threads
 ) -> FileUsage:
     causes = dict.fromkeys(CAUSES, 0)
     try:
         with contextlib.closing(open_path(path, fs=fs, keys=keys)) as opened:
-            for cause, n in _causes(opened, Origin(None, path, home, fs=fs, keys=keys, bases=bases), places):
+            for cause, n in _causes(opened, Origin(None, path, home, fs=fs, keys=keys, bases=bases), of_thread):
                 causes[cause] += n
             sealed = isinstance(opened.stored, SealedSource)
             text_bytes = opened.source.size
@@ -130,9 +159,9 @@ def _measure_file(
     return FileUsage(path, text_bytes, disk_bytes, sealed, causes, would_free)
 
 
-def _causes(opened: Opened, origin: Origin, places: Places) -> Iterator[tuple[str, int]]:
+def _causes(opened: Opened, origin: Origin, of_thread: Threads) -> Iterator[tuple[str, int]]:
     """Causes with their bytes, in the order of the file."""
-    copied = copied_prefix.find_copied(opened, origin, places)
+    copied = find_copied(opened, origin, of_thread)
     statuses = _Statuses(Explanation(origin, whole=False))
     for block in lines.forward(opened.source, 0, None, opened.limits):
         if isinstance(block, lines.Gap):

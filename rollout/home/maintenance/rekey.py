@@ -31,7 +31,7 @@ from rollout.files.staging import replace
 from rollout.format import lines
 from rollout.home.index.database import NAME
 from rollout.home.maintenance import repair
-from rollout.home.maintenance.rewrite import Through, differences, fingerprint, locked
+from rollout.home.maintenance.fingerprint import Through, differences, fingerprint, locked
 
 
 def rekey(fs: FileSystem, path: Path, home: Path, keys: Keys) -> None:

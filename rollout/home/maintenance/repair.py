@@ -31,8 +31,8 @@ from rollout.files.plain import FileSource
 from rollout.files.sealed.reader import MAGIC
 from rollout.files.source import AnySource, Origin, find, locate_to_change
 from rollout.files.staging import BACKUP, DAMAGED, hidden, replace, write
+from rollout.home.maintenance.fingerprint import Through, differences, fingerprint, locked
 from rollout.home.maintenance.repair_plan import NULS, Mending, Moved, RepairStep
-from rollout.home.maintenance.rewrite import Through, differences, fingerprint, locked
 from rollout.limits import DEFAULT, MIB, Limits
 
 Progress = Callable[[int, int], None]
