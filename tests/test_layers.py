@@ -63,7 +63,7 @@ LAYERS = {  # from the bottom up: a layer may import what stands above it here, 
     "rollout": {"msgspec"},
     "rollout.adapters": {"agents", "anyio", "mcp", "msgspec", "orjson", "pydantic"},
     "rollout.testing": {"hypothesis", "msgspec", "orjson", "zstandard"},
-    "rollout_cli": {"msgspec", "orjson", "rich", "typer"},
+    "rollout_cli": {"jinja2", "markupsafe", "msgspec", "orjson", "rich", "typer"},
 }
 ORDER = list(LAYERS)
 PURE = ("rollout.format", "rollout.items", "rollout.dialects", "rollout.fold")

@@ -132,8 +132,9 @@ def _documents(form: Form, chronicle: "Chronicle", redactor: "rollout.Redactor |
         yield from markdown.to_markdown(chronicle, headings, facts, teller)
         yield f"\n---\n{say_redacted(_counts(redactor), redact=redactor is not None)}\n"
     else:
-        yield from page.to_page(chronicle, headings, facts, teller)
-        yield page.to_end(say_redacted(_counts(redactor), redact=redactor is not None))
+        yield from page.to_page(
+            chronicle, headings, facts, teller, lambda: say_redacted(_counts(redactor), redact=redactor is not None)
+        )
 
 
 def _counts(redactor: "rollout.Redactor | None") -> dict[str, int]:
