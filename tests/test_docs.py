@@ -118,3 +118,11 @@ def test_the_page_of_the_command_line_says_every_command_that_there_is() -> None
 def test_the_version_is_the_same_wherever_it_is_said() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     assert version in run("rollout --version").stdout.split()
+
+
+def test_every_task_of_just_makes_the_environment_that_it_needs() -> None:
+    text = (ROOT / "justfile").read_text(encoding="utf-8")
+    tasks = re.findall(r"^(\w+)([^:\n]*):([^\n]*)\n((?:[ \t]+[^\n]*\n)+)", text, re.MULTILINE)
+    needing = {name: needed.split() for name, _, needed, body in tasks if ".venv/bin/" in body and name != "setup"}
+    assert len(needing) > 5
+    assert all(needed == ["_venv"] for needed in needing.values()), needing
