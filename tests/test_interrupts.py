@@ -205,7 +205,7 @@ def test_a_failure_of_the_disk_is_not_forgotten_where_an_interrupt_comes_behind_
         nonlocal failed
         disk = SimulatedDisk()
         log = a_log(a_store("/home", fs=disk), Durability.NONE).fork()  # whose directory is not synced yet
-        disk._faults = (Fault(disk.attempts.count(kind), Effect.FAIL, kind),)
+        disk.faults = [Fault(disk.attempts.count(kind), Effect.FAIL, kind)]
 
         def act() -> None:
             with contextlib.suppress(WriteError):
@@ -213,7 +213,7 @@ def test_a_failure_of_the_disk_is_not_forgotten_where_an_interrupt_comes_behind_
                 log.commit()
 
         there = interrupt(points, nth, act)
-        if disk.attempts.count(kind) > disk._faults[0].nth:
+        if disk.attempts.count(kind) > disk.faults[0].nth:
             failed += 1
             with pytest.raises(Poisoned):
                 log.event("custom")

@@ -122,6 +122,7 @@ class SimulatedDisk:
         faults: What goes wrong; of several that fit an operation, the first.
 
     Attributes:
+        faults: The same, to be changed while the disk is in use.
         ops: What was done since, oldest first.
         attempts: The kinds of all that was asked for, whatever became of it; `Fault.nth` counts these.
     """
@@ -129,7 +130,7 @@ class SimulatedDisk:
     def __init__(self, tree: Mapping[str, bytes | None] | None = None, *, faults: Sequence[Fault] = ()) -> None:
         self.ops: list[Op] = []
         self.attempts: list[OpKind] = []
-        self._faults = tuple(faults)
+        self.faults = list(faults)
         self._delayed: list[Op] = []
         self._files: dict[int, bytes] = {}
         self._dirs: dict[int, dict[str, int]] = {_ROOT: {}}
@@ -239,7 +240,7 @@ class SimulatedDisk:
     def _fault(self, kind: OpKind) -> Fault | None:
         of_kind, of_all = self.attempts.count(kind), len(self.attempts)
         self.attempts.append(kind)
-        for fault in self._faults:
+        for fault in self.faults:
             if fault.nth == of_all if fault.kind is None else (fault.kind is kind and fault.nth == of_kind):
                 if fault.effect is Effect.SHORT and kind is not OpKind.WRITE:
                     continue

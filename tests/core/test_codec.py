@@ -17,8 +17,9 @@ from rollout.dialects.codex import envelope as codec
 from rollout.dialects.codex import records as r
 from rollout.dialects.codex.names import RECORD_TYPES
 from rollout.format import strict_json
-from rollout.items.kinds import ITEM_TYPES, Head
+from rollout.items.kinds import Head
 from tests import builders as b
+from tests import reference
 from tests import strategies as logs
 from tests.reference import decode_line
 
@@ -53,8 +54,8 @@ def nested(depth: int, text: str = "") -> bytes:
         b'{"payload":[],"type":"x","timestamp":7}',
         b'{"type":"session_meta","payload":"malformed, but a record"}',
         b' {"type":"x","payload":{}} '.strip(),
-        *(b.dump({"type": kind}) for kind in sorted(ITEM_TYPES)),
-        *(b.dump({"timestamp": b.TIME, "ordinal": 3, "type": kind}) for kind in sorted(ITEM_TYPES)),
+        *(b.dump({"type": kind}) for kind in reference.ITEM_TYPES),
+        *(b.dump({"timestamp": b.TIME, "ordinal": 3, "type": kind}) for kind in reference.ITEM_TYPES),
         b'{"type":"not_known_yet"}',
         b'{"type":"not_known_yet","role":"user","content":[]}',
         b'{"record_type":"state"}',

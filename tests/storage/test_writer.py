@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import errno
 import itertools
 import os
@@ -219,7 +220,7 @@ def test_a_sync_that_fails_fails_all_that_wait_for_it() -> None:
     disk = GatedDisk()
     log = create(disk)
     disk.gated = True
-    disk._faults = (Fault(syncs(disk) + 1, Effect.FAIL, OpKind.SYNC),)
+    disk.faults = [Fault(syncs(disk) + 1, Effect.FAIL, OpKind.SYNC)]
     errors: list[type[BaseException]] = []
 
     def write(n: int) -> None:
@@ -295,23 +296,32 @@ def test_a_short_write_poisons_and_is_cut_by_the_next_opening() -> None:
     assert disk.tree()[PATH] == line(0)
 
 
-@pytest.mark.parametrize("where", ["append", "sync"])
-@pytest.mark.parametrize("is_done", [False, True])
-def test_an_interruption_in_the_middle_loses_nothing_and_doubles_nothing(where: str, is_done: bool) -> None:
-    disk = SimulatedDisk()
-    log = create(disk)
-    really = getattr(log._file, where)
+class InterruptedDisk(SimulatedDisk):
+    """An interrupt comes in the next operation of a kind, when so many bytes of it (None: all of it) are done."""
 
-    def interrupt(*given: object) -> int:
-        if is_done:
-            really(*given)
-        setattr(log._file, where, really)
+    interrupted: OpKind | None = None
+    done_bytes: int | None = None
+
+    def do(self, op: Op) -> int:
+        if op.kind is not self.interrupted:
+            return super().do(op)
+        self.interrupted = None
+        if self.done_bytes is None:
+            super().do(op)
+        elif self.done_bytes:
+            super().do(dataclasses.replace(op, data=op.data[: self.done_bytes]))
         raise KeyboardInterrupt
 
-    setattr(log._file, where, interrupt)
+
+@pytest.mark.parametrize("kind", [OpKind.WRITE, OpKind.SYNC])
+@pytest.mark.parametrize("is_done", [False, True])
+def test_an_interruption_in_the_middle_loses_nothing_and_doubles_nothing(kind: OpKind, is_done: bool) -> None:
+    disk = InterruptedDisk()
+    log = create(disk)
+    disk.interrupted, disk.done_bytes = kind, None if is_done else 0
     with pytest.raises(KeyboardInterrupt):
         append_and_commit(log)
-    stands = [1] if is_done or where == "sync" else []
+    stands = [1] if is_done or kind is OpKind.SYNC else []
     assert log.end == len(b"".join(map(line, [0, *stands])))
     log.append([line(2)])
     assert log.commit() == log.end
@@ -320,16 +330,9 @@ def test_an_interruption_in_the_middle_loses_nothing_and_doubles_nothing(where: 
 
 
 def test_a_write_that_was_cut_short_and_interrupted_is_taken_back() -> None:
-    disk = SimulatedDisk()
+    disk = InterruptedDisk()
     log = create(disk)
-    really = log._file.append
-
-    def interrupt(data: bytes) -> int:
-        really(data[:5])
-        log._file.append = really  # type: ignore[method-assign]  # once only
-        raise KeyboardInterrupt
-
-    log._file.append = interrupt  # type: ignore[method-assign]  # as above
+    disk.interrupted, disk.done_bytes = OpKind.WRITE, 5
     with pytest.raises(KeyboardInterrupt):
         log.append([line(1)])
     assert log.append([line(2)]) == log.end
