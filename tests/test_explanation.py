@@ -75,16 +75,18 @@ def test_a_bare_item_is_a_response_item_and_what_nobody_knows_is_what_it_says() 
 
 def test_of_long_names_no_more_is_held_than_is_told() -> None:
     found = Names()
-    tracemalloc.start()
-    for i in range(3):
-        long = f"{i}" * 1_000_000
+
+    def note(long: str) -> None:
         found.note(Envelope(type=long, payload=Head(type=long)))
         found.note(Envelope(type="event_msg", payload=Head(type=long)))
-    assert found.named[-2:] == [("2" * 200, "2" * 200), ("event_msg", "2" * 200)]
-    del long
+
+    tracemalloc.start()
+    for i in range(3):
+        note(f"{i}" * 1_000_000)
     held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert held < 100_000
+    assert found.named[-2:] == [("2" * 200, "2" * 200), ("event_msg", "2" * 200)]
 
 
 @settings(max_examples=60)
