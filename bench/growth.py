@@ -20,7 +20,7 @@ from typing import Final
 import orjson
 
 import rollout
-from rollout.home.store import Store
+from rollout.store import Store
 from tests import shapes
 
 N: Final = 2_000

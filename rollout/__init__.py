@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         WrongKey,
     )
     from rollout.files.encrypted.keys import Cipher, make_key
-    from rollout.files.port import Durability
+    from rollout.files.port import Durability, FileSystem
     from rollout.files.sealed.seal import SealResult
     from rollout.fold.history import History, is_summary
     from rollout.fold.projection import ContextBaseline, ContextCleared, ContextNeverSet
@@ -40,16 +40,19 @@ if TYPE_CHECKING:
     from rollout.format.labels import Label, check_session_id
     from rollout.format.lines import Damage
     from rollout.home.doctor import Diagnosis
+    from rollout.home.filters import Filters, Sort
     from rollout.home.findings import Finding
     from rollout.home.index.index import IndexStatus
     from rollout.home.listing import SessionPage
     from rollout.home.maintenance.disk_usage import DiskUsage, FileUsage
     from rollout.home.maintenance.repair import RepairPlan, RepairResult, apply_repair, plan_repair
+    from rollout.home.maintenance.repair_plan import RepairStep
     from rollout.home.row import SessionRow
     from rollout.home.search import Hit, Hits
     from rollout.home.stats import Stats, StatsRow
-    from rollout.home.store import Store, open_log
+    from rollout.home.threads import Skipped
     from rollout.home.tree import SessionTree
+    from rollout.ids import SessionId
     from rollout.items.redaction import Redactor
     from rollout.items.truncation import Truncation
     from rollout.limits import Limits
@@ -68,6 +71,7 @@ if TYPE_CHECKING:
     from rollout.session.turn import OpenTurn
     from rollout.session.turn_context import TurnContext
     from rollout.session.verification import Note, Report
+    from rollout.store import Mode, Progress, Reference, Store, open_log
 
 __all__ = [
     "Ambiguous",
@@ -87,7 +91,9 @@ __all__ = [
     "Durability",
     "Explained",
     "Explanation",
+    "FileSystem",
     "FileUsage",
+    "Filters",
     "Finding",
     "FollowEvent",
     "History",
@@ -99,6 +105,7 @@ __all__ = [
     "Limits",
     "Locked",
     "Milestone",
+    "Mode",
     "NoKey",
     "NotARollout",
     "NotFound",
@@ -107,18 +114,24 @@ __all__ = [
     "Playback",
     "PlaybackView",
     "Poisoned",
+    "Progress",
     "Record",
     "RecordError",
     "Redactor",
+    "Reference",
     "RepairPlan",
     "RepairResult",
+    "RepairStep",
     "Report",
     "RolloutError",
     "SealResult",
+    "SessionId",
     "SessionLog",
     "SessionPage",
     "SessionRow",
     "SessionTree",
+    "Skipped",
+    "Sort",
     "SourceError",
     "State",
     "Stats",
@@ -180,6 +193,16 @@ if not TYPE_CHECKING:  # for which every name would be there
                 return rollout.limits
             case "Diagnosis":
                 from rollout.home import doctor as module
+            case "Filters" | "Sort":
+                from rollout.home import filters as module
+            case "Skipped":
+                from rollout.home import threads as module
+            case "RepairStep":
+                from rollout.home.maintenance import repair_plan as module
+            case "SessionId":
+                from rollout import ids as module
+            case "FileSystem":
+                from rollout.files import port as module
             case "Finding":
                 from rollout.home import findings as module
             case "SessionPage":
@@ -264,8 +287,8 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.files import port as module
             case "SealResult":
                 from rollout.files.sealed import seal as module
-            case "Store" | "open_log":
-                from rollout.home import store as module
+            case "Mode" | "Progress" | "Reference" | "Store" | "open_log":
+                from rollout import store as module
             case "Milestone" | "Summary" | "ToolUse" | "TurnSummary" | "summarize":
                 from rollout.session import summary as module
             case "FollowEvent" | "tail":

@@ -37,10 +37,10 @@ from rollout.home.index.index import with_index
 from rollout.home.listing import row_of_file
 from rollout.home.row import SessionRow
 from rollout.home.search import Hit
-from rollout.home.store import Reference, Store
 from rollout.limits import DEFAULT_BUDGET_BYTES, DEFAULT_SESSIONS
 from rollout.session.state import read_state
 from rollout.session.transcript import LEAST_BUDGET_BYTES, fit_messages, framed
+from rollout.store import Reference, Store
 
 __all__ = [
     "CURRENT_VARIABLES",

@@ -55,7 +55,7 @@ STILL = {
     "rollout.home.lifecycle",
     "rollout.home.maintenance.copied_prefix",
     "rollout.home.maintenance.disk_usage",
-    "rollout.home.store",
+    "rollout.store",
     # rollout.session
     "rollout.session.difference",
     "rollout.session.following",

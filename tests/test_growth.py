@@ -18,8 +18,8 @@ import pytest
 import rollout
 from rollout.agent_tools import list_sessions
 from rollout.files.source import find
-from rollout.home.store import Store
 from rollout.session.newest_items import recent_entries
+from rollout.store import Store
 from tests import homes, shapes
 from tests.cli import run
 from tests.steps import count_steps, growth_of

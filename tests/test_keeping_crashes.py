@@ -19,7 +19,7 @@ from rollout.files import layout as homes
 from rollout.files.source import Origin
 from rollout.files.thread_names import FILE, read_names
 from rollout.home.lifecycle import Keeper
-from rollout.home.store import Store
+from rollout.store import Store
 from rollout.testing.disk import Effect, Fault, SimulatedDisk
 from tests.crashing import Scenario, each, each_effect, each_sync
 

@@ -15,8 +15,8 @@ import rollout
 from rollout.errors import TooLarge
 from rollout.home.index.entry import TOO_LARGE
 from rollout.home.index.scan import scan
-from rollout.home.store import Store
 from rollout.limits import KIB, LISTED, MIB
+from rollout.store import Store
 from tests import builders as b
 from tests import homes
 from tests.cli import run

@@ -18,7 +18,7 @@ import pytest
 import rollout
 from rollout.files.port import Durability
 from rollout.home.maintenance.repair import apply_repair, plan_repair
-from rollout.home.store import Store
+from rollout.store import Store
 from rollout.testing.crashes import Explored, crash_states, explore, mutants
 from rollout.testing.disk import Effect, Fault, OpKind, SimulatedDisk
 from tests import builders as b

@@ -16,9 +16,9 @@ import pytest
 import rollout
 from rollout.errors import Conflict
 from rollout.files.port import Durability
-from rollout.home.store import Store
 from rollout.session.environment import Ports
 from rollout.session.log import SessionLog
+from rollout.store import Store
 from tests.builders import assistant_item, user_item
 from tests.interrupting import SIGNALS, Points, at_points, interrupt
 from tests.paginated import begin, shown

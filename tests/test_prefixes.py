@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rollout.home.index.checkpoint import Prefix
 from rollout.home.index.scan import Seam, scan
-from rollout.home.store import Store
+from rollout.store import Store
 from tests import builders as b
 from tests import homes, shapes, strategies
 from tests.test_digest import check

@@ -10,7 +10,7 @@ import pytest
 import rollout
 from rollout import Store
 from rollout.errors import InUse, Locked, NotFound, RecordError, UsageError, WriteError
-from rollout.home.store import VERSION
+from rollout.store import VERSION
 from tests.builders import user_item
 from tests.sessions import a_log, a_store, context, lines_of, take_turn, texts
 

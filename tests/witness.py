@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rollout.files.port import Durability
-from rollout.home.store import Store
 from rollout.session.log import SessionLog
 from rollout.session.recorder import ABORTED_TEXT
 from rollout.session.turn import OpenTurn
+from rollout.store import Store
 from rollout.testing.crashes import Tree
 from rollout.testing.disk import SimulatedDisk
 from tests.live_model import Item, Live, Seen, see

@@ -22,7 +22,7 @@ import msgspec
 
 from rollout.agent_tools import TOOLS, Current, Home, Tools, convert
 from rollout.errors import RolloutError, UsageError
-from rollout.home.store import VERSION
+from rollout.store import VERSION
 
 _THREADS = 4
 """Tool calls that read files at the same time; more of them wait."""

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import Literal, TypedDict
 
 from rollout.errors import UsageError
+from rollout.files.layout import RolloutFile
 from rollout.format import labels
 from rollout.home.index.entry import Entry
-
-if TYPE_CHECKING:
-    from rollout.home.row import SessionRow
 
 Sort = Literal["created", "updated"]
 When = str | datetime.datetime | datetime.date
@@ -37,8 +36,8 @@ class Filters(TypedDict, total=False):
     model_provider: str | None
     model: str | None
     source: str | None
-    since: When | None
-    until: When | None
+    since: str | datetime.datetime | datetime.date | None
+    until: str | datetime.datetime | datetime.date | None
     archived: bool | None
     name: str | None
     session_id: str | None
@@ -108,24 +107,36 @@ class Selection:
             return not self.wants_time
         return (since is None or since <= time) and (until is None or time < until)
 
-    def fits(self, row: SessionRow, entry: Entry) -> bool:
-        """All filters but the name, the text, subagents and forks."""
-        told = row.created if self.sort == "created" else row.updated
+    def fits(self, file: RolloutFile, entry: Entry) -> bool:
+        """All filters but the name, the text, subagents and forks; `file` is the one that the thread goes on in."""
         return (
             all(
                 wanted is None or wanted == found
                 for wanted, found in (
-                    (self.model_provider, row.model_provider),
-                    (self.model, row.model),
-                    (self.source, row.source),
+                    (self.model_provider, entry.model_provider),
+                    (self.model, entry.model),
+                    (self.source, entry.source),
                 )
             )
-            and (self._cwd is None or _is_below(row.cwd, self._cwd))
-            and (self.damaged is None or self.damaged == (row.damaged > 0 or row.trouble is not None))
+            and (self._cwd is None or _is_below(entry.cwd, self._cwd))
+            and (self.damaged is None or self.damaged == (entry.damaged > 0 or entry.trouble is not None))
             and (self.label.session_id is None or self.label.session_id in entry.session_ids)
             and all(pair in entry.tags for pair in self.label.tags.items() if pair[0] != labels.SESSION_ID)
-            and (not self.wants_time or self.fits_time(None if told is None else read_time(told)))
+            and (not self.wants_time or self.fits_time(self._time(file, entry)))
         )
+
+    def left_out(self, file: RolloutFile, entry: Entry) -> Literal["subagents", "forks"] | None:
+        """Why a thread that fits is not to be shown even so."""
+        if entry.is_subagent and not self.subagents:
+            return "subagents"
+        return "forks" if entry.fork_of(file.thread) is not None and not self.forks else None
+
+    def _time(self, file: RolloutFile, entry: Entry) -> datetime.datetime | None:
+        if self.sort == "created":
+            return (None if entry.created is None else read_time(entry.created)) or read_time(file.named_time)
+        with contextlib.suppress(OverflowError, ValueError, OSError):
+            return datetime.datetime.fromtimestamp(entry.mtime_ns / 1e9, datetime.UTC)
+        return None
 
 
 def moment(when: object) -> datetime.datetime:

@@ -76,13 +76,9 @@ class Found:
 def find(inventory: Inventory, index: Index, selection: Selection, key: Key, thread: Thread) -> Found | None:
     """The thread, if it fits; its file is scanned if the index does not know it as it is."""
     entry = index.entry(thread.head)
-    if entry is None:
+    if entry is None or not selection.fits(thread.head, entry):
         return None
-    row = row_of(thread, entry, inventory)
-    if not selection.fits(row, entry):
-        return None
-    left_out = "forks" if row.is_fork and not selection.forks else None
-    return Found(key, thread, row, "subagents" if row.is_subagent and not selection.subagents else left_out)
+    return Found(key, thread, row_of(thread, entry, inventory), selection.left_out(thread.head, entry))
 
 
 def list_rows(

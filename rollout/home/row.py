@@ -65,7 +65,6 @@ def row_of(thread: Thread, entry: Entry, inventory: Inventory) -> SessionRow:
         if file is not head:
             with contextlib.suppress(OSError):
                 sizes.append(inventory.fs.status(file.path).size)
-    base = entry.base_thread if entry.base_thread != id else None
     return SessionRow(
         id=id,
         path=head.path,
@@ -85,7 +84,7 @@ def row_of(thread: Thread, entry: Entry, inventory: Inventory) -> SessionRow:
         bytes=sum(sizes),
         archived=head.archived,
         sealed=head.sealed,
-        forked_from=(entry.forked_from if entry.forked_from != id else None) or base,
+        forked_from=entry.fork_of(id),
         parent=entry.parent,
         damaged=entry.damaged,
         session_ids=tuple(entry.session_ids),

@@ -218,14 +218,8 @@ def _sessions(
     for _, of_thread in itertools.groupby(found, lambda each: each[0].thread):
         told = list(of_thread)
         file, entry = told[0]
-        if selection.is_narrow:
-            from rollout.home.row import row_of
-
-            row = row_of(Thread(file, [file]), entry, inventory)
-            is_left_out = (row.is_subagent and not selection.subagents) or (row.is_fork and not selection.forks)
-            if is_left_out or not selection.fits(row, entry):
-                continue
-        yield told
+        if not selection.is_narrow or (selection.fits(file, entry) and not selection.left_out(file, entry)):
+            yield told
 
 
 def _head_first(thread: Thread, archived: bool | None) -> Sequence[RolloutFile]:

@@ -19,8 +19,6 @@ from rollout.home.row import SessionRow, row_of
 from rollout.home.threads import Inventory, Progress, Thread
 from rollout.ids import FileId
 
-Relation = Literal["root", "fork", "revert", "subagent"]
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SessionTree:
@@ -30,7 +28,7 @@ class SessionTree:
     """
 
     row: SessionRow
-    relation: Relation
+    relation: Literal["root", "fork", "revert", "subagent"]
     children: tuple[SessionTree, ...] = dataclasses.field(repr=False, compare=False)
     note: str | None = None
     """Why it is a root although it has a parent."""
@@ -43,7 +41,7 @@ class _Place:
     row: SessionRow
     order: tuple[str, str, str]
     base: str | None = None
-    relation: Relation = "root"
+    relation: Literal["root", "fork", "revert", "subagent"] = "root"
     parent: str | None = None
     note: str | None = None
     children: list[str] = dataclasses.field(default_factory=list)

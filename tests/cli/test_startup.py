@@ -89,7 +89,7 @@ def test_stats_from_a_warm_index_import_nothing_that_reads_or_writes_a_log(tmp_p
 
 def test_the_first_screen_of_a_replay_waits_for_no_more_than_it_shows() -> None:
     modules = imported("import rollout, rollout_cli.replay.screen; rollout.replay")
-    assert {"rich.console", "pydantic", "sqlite3", "asyncio", "rollout.home.store"}.isdisjoint(modules)
+    assert {"rich.console", "pydantic", "sqlite3", "asyncio", "rollout.store"}.isdisjoint(modules)
     assert not [
         module for module in modules if module.startswith(("rollout.home.maintenance.", "rollout.home.index.index"))
     ]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import rollout
 from rollout.adapters.agents import RolloutSession
-from rollout.home.store import Store
+from rollout.store import Store
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ from rollout.adapters.agents import branches as branches_module
 from rollout.adapters.agents.cuts import BranchError
 from rollout.adapters.agents.usage import add_up
 from rollout.errors import NotFound
-from rollout.home.store import Store
+from rollout.store import Store
 from tests.builders import text_item
 from tests.integrations.agent_sessions import file_of, run, say, says
 from tests.integrations.branching import in_memory, opened, ran, talk, texts_of

@@ -21,7 +21,7 @@ from rollout.adapters.agents.ledger import escape
 from rollout.errors import Locked, NotFound, RolloutError, WriteError
 from rollout.files.disk import RealFileSystem
 from rollout.files.shared_writer import SharedWriter
-from rollout.home.store import Store
+from rollout.store import Store
 from tests.integrations.agent_sessions import add_all, file_of, files_of, run, say, says
 
 

@@ -36,10 +36,10 @@ from rollout.files.thread_names import Names
 from rollout.fold.history import Entry
 from rollout.format import labels
 from rollout.format.labels import UNLABELLED, Label
-from rollout.home.store import Store
 from rollout.session.environment import Ports
 from rollout.session.label_scope import in_force
 from rollout.session.log import SessionLog
+from rollout.store import Store
 
 MODEL_PROVIDER = "openai"
 ORIGINATOR = "openai-agents"

@@ -76,6 +76,15 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
     bases_print: bytes = b""
     """What the index saw of all files beneath it (see `Index`)."""
 
+    @property
+    def is_subagent(self) -> bool:
+        """Another agent's thread started it."""
+        return self.parent is not None or self.source == "subagent"
+
+    def fork_of(self, thread: str) -> str | None:
+        """The other thread from a point of which this one goes on, if it does."""
+        return next((other for other in (self.forked_from, self.base_thread) if other not in (None, thread)), None)
+
 
 def entry_of_meta(meta: dict[str, Any] | None, thread: str) -> Entry:
     """The fields of an entry that a session_meta gives."""

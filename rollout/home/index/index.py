@@ -185,13 +185,8 @@ class Index:
         known = None if entry is None else self._checkpoint(self._key(file), entry)
         return {} if known is None else tell_fates(known.memory, self._limits)
 
-    def refresh(self, *, rebuild: bool = False, texts: bool = False, progress: Progress | None = None) -> IndexStatus:
-        """Bring all files of the home up to date and forget those that are gone.
-
-        `rebuild`: begin with nothing. `texts`: those that are searched, too.
-        """
-        from rollout.home.index.fulltext import Texts
-
+    def refresh(self, *, rebuild: bool = False, progress: Progress | None = None) -> IndexStatus:
+        """Bring all files of the home up to date and forget those that are gone; `rebuild`: begin with nothing."""
         if rebuild:
             self._waiting.clear()
             self._database.clear()
@@ -199,8 +194,6 @@ class Index:
         for _ in self.entries(files, progress):
             pass
         self._database.drop_all_but(map(self._key, files))
-        if texts:
-            Texts(self).take(files)
         return self.status()
 
     def status(self) -> IndexStatus:

@@ -1,7 +1,10 @@
-"""A home full of rollouts: logs are made, opened and deleted here.
+"""The face of a home full of rollouts: logs are made, opened, found, kept and deleted here.
 
 Names of files come from ids and the clock, never from data; files are 0600, directories 0700. A file that forks refer
 to is not deleted, unless the forks are made to stand alone first.
+
+What a method needs it imports when it is called: who asks for one thing does not wait for the others. So the types of
+results are written as the public names that they are.
 """
 
 from __future__ import annotations
@@ -13,8 +16,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Unpack
 
+import rollout
 from rollout.errors import UsageError
-from rollout.files import layout as homes
+from rollout.files import layout
 from rollout.files.disk import REAL, FileSystem, RealFileSystem
 from rollout.files.encrypted.keys import keys_given
 from rollout.files.port import Durability
@@ -24,23 +28,14 @@ from rollout.home.filters import Filters, Selection, Sort
 from rollout.session.environment import Ports
 
 if TYPE_CHECKING:
-    from rollout.files.encrypted.keys import Cipher
-    from rollout.files.sealed.seal import SealResult
-    from rollout.home.doctor import Diagnosis
-    from rollout.home.index.index import Index, IndexStatus
+    from rollout.home.index.index import Index
     from rollout.home.lifecycle import Keeper
-    from rollout.home.listing import SessionPage
-    from rollout.home.maintenance.disk_usage import DiskUsage
-    from rollout.home.search import Hits
-    from rollout.home.stats import Stats
-    from rollout.home.tree import SessionTree
-    from rollout.session.log import SessionLog
 
-Reference = str | os.PathLike[str] | int
+Reference: TypeAlias = str | os.PathLike[str] | int
 """A thread id, the beginning or the name of one, a path, or -1, -2, … for the newest threads (see `Store.resolve`)."""
-Mode = Literal["append", "read"]
+Mode: TypeAlias = Literal["append", "read"]
 Progress: TypeAlias = Callable[[int, int], None]
-Paths: TypeAlias = list[Path]
+"""Is told how much is done, and of how much: bytes, files or threads, as it is said where one is taken."""
 
 T = TypeVar("T")
 VERSION = "0.1.0"
@@ -63,9 +58,9 @@ class Store:
         clock: Callable[[], float] = time.time,
         fs: FileSystem | None = None,
         randomness: Callable[[int], bytes] = os.urandom,
-        cipher: Cipher | None = None,
+        cipher: rollout.Cipher | None = None,
     ) -> None:
-        self.home = homes.absolute(home)
+        self.home = layout.absolute(home)
         self.fs, self.keys = fs or RealFileSystem(self.home), keys_given(cipher)
         self._ports = Ports(self.home, self.fs, clock, randomness, self.keys)
         self._outside = dataclasses.replace(self._ports, home=None, fs=fs or REAL)
@@ -86,11 +81,16 @@ class Store:
         session_id: str | None = None,
         tags: Mapping[str, str] | None = None,
         **more: Any,
-    ) -> SessionLog:
+    ) -> rollout.SessionLog:
         """A new thread, open for writing and on the disk (unless the durability is NONE).
 
         The arguments are what its session_meta says; `more` are further keys of it. `session_id` and `tags` are the
-        label of the log, inside of that which is in force here. RecordError, UsageError, WriteError.
+        label of the log, inside of that which is in force here.
+
+        Raises:
+            RecordError: what is said cannot be written as JSON.
+            UsageError: a key is not for the caller to say, or a label is none.
+            WriteError: the file cannot be made.
         """
         from rollout.dialects.codex.encoder import Part, encode, timestamp
         from rollout.session.label_scope import in_force
@@ -126,12 +126,19 @@ class Store:
         durability: Durability = Durability.TURN,
         session_id: str | None = None,
         tags: Mapping[str, str] | None = None,
-    ) -> SessionLog:
+    ) -> rollout.SessionLog:
         """A log that is there: to go on with, locked for this writer, or to read.
 
         For append a sealed one is unsealed first, its end is mended, and a turn that a crash left open is closed as
-        interrupted. NotFound, Ambiguous, NotARollout, Locked (names who writes), WriteError. `session_id` and `tags`
-        are said in the log's label, for as long as it is open.
+        interrupted. `session_id` and `tags` are said in the log's label, for as long as it is open.
+
+        Raises:
+            NotFound: there is no such log.
+            Ambiguous: the reference names several.
+            NotARollout: neither its name nor a session_meta says that it is one.
+            Locked: another writer has it; it names who.
+            WriteError: its end cannot be mended.
+            UsageError: the mode or a label is none.
         """
         from rollout.session.log import open_to_append, read_log
 
@@ -150,11 +157,14 @@ class Store:
         sort: Sort = "created",
         progress: Progress | None = None,
         **filters: Unpack[Filters],
-    ) -> SessionPage:
+    ) -> rollout.SessionPage:
         """A page of the rollouts of this home, newest first (as they were created, or written to: `updated`).
 
         One row a thread; the filters are those of `Filters`. Archived ones, subagents and forks are left out unless
-        they are asked for. `cursor` is that of the page before; `progress(done, total)` counts threads. UsageError.
+        they are asked for. `cursor` is that of the page before; `progress(done, total)` counts threads.
+
+        Raises:
+            UsageError: a limit, cursor, order or filter that can never be right.
         """
         from rollout.home.listing import list_rows
 
@@ -171,12 +181,16 @@ class Store:
         standing: bool | None = None,
         progress: Progress | None = None,
         **filters: Unpack[Filters],
-    ) -> Hits:
+    ) -> rollout.Hits:
         """Records that hold all words of the query (see `home.query`), newest session first, and whether they stand.
 
         `kinds` are some of user, assistant, tool_call, tool_output; `standing`: only what the model still sees (False:
         only what it does not). The filters choose threads as in `list`, but subagents and forks are searched unless
-        they are turned off; session_id and tags must be those of the record itself. UsageError, SourceError.
+        they are turned off; session_id and tags must be those of the record itself.
+
+        Raises:
+            UsageError: a query, limit, cursor, kind or filter that can never be right.
+            SourceError: this SQLite cannot search texts.
         """
         from rollout.home.search import search
 
@@ -189,7 +203,7 @@ class Store:
             )
         )
 
-    def tree(self, *, progress: Progress | None = None) -> tuple[SessionTree, ...]:
+    def tree(self, *, progress: Progress | None = None) -> tuple[rollout.SessionTree, ...]:
         """All rollouts, archived ones too, with what was forked from them, went back in them, was started by them.
 
         Roots newest first, the children of each oldest first.
@@ -202,15 +216,20 @@ class Store:
         """For each thread id its shortest beginning, by groups, that is a reference to it alone in this home."""
         from rollout.home.threads import shorten
 
-        threads = (entry.thread for entry in homes.scan(self.home, fs=self.fs))
+        threads = (entry.thread for entry in layout.scan(self.home, fs=self.fs))
         return shorten(ids, threads)
 
     def resolve(self, ref: Reference, *, to_change: bool = False) -> Path:
         """The file that a reference names: -1 (the newest), a thread id, the beginning or name of one, else a path.
 
         In that order; what looks like a path (`a/b`, `./a`, `a.jsonl`) is one. Of a thread with several files, the one
-        that it goes on in. NotFound, Ambiguous, UsageError. `to_change`: NotARollout, too, for a file of which neither
-        its name nor a session_meta says that it is one; whatever changes or deletes a file asks so.
+        that it goes on in. `to_change` is said by whatever changes or deletes the file.
+
+        Raises:
+            NotFound: it names nothing.
+            Ambiguous: it names several.
+            UsageError: it can name nothing.
+            NotARollout: `to_change`, and neither the file's name nor a session_meta says that it is one.
         """
         from rollout.files.source import locate, locate_to_change
 
@@ -222,9 +241,13 @@ class Store:
         return read_names(self.home, self.fs)
 
     def rename(self, ref: Reference, name: str | None) -> str | None:
-        """Names a thread for all who read `session_index.jsonl`, or takes its name away (None); the name as it is kept.
+        """Names a thread for all who read `session_index.jsonl`, or takes its name away (None).
 
-        It is never encrypted. UsageError for one that could be read as a path or an id, or that another thread has.
+        Returns the name as it is kept (trimmed). It is never encrypted.
+
+        Raises:
+            UsageError: it could be read as a path, a position or an id, or another thread has it.
+            WriteError: it cannot be written.
         """
         path = self.resolve(ref, to_change=True)
         return self._keeper_for(path).rename(path, name)
@@ -232,8 +255,12 @@ class Store:
     def archive(self, ref: Reference) -> Path:
         """Moves all files of a thread to `archived_sessions`; the new path. Forks go on finding it there.
 
-        An archived one stays as it is. UsageError (it lies in no home), Locked; WriteError, also if the archive has a
-        file of that name: nothing is lost, and once more moves the rest.
+        An archived one stays as it is.
+
+        Raises:
+            UsageError: it lies in no home.
+            Locked: another writer has it.
+            WriteError: as the archive has a file of that name, say: nothing is lost, and once more moves the rest.
         """
         path = self.resolve(ref, to_change=True)
         return self._keeper_for(path).archive(path)
@@ -243,32 +270,46 @@ class Store:
         path = self.resolve(ref, to_change=True)
         return self._keeper_for(path).unarchive(path)
 
-    def forks_of(self, ref: Reference) -> Paths:
+    def forks_of(self, ref: Reference) -> Sequence[Path]:
         """The files that go on from a file of this thread, but for its own reverts."""
         return self._keeper_for(path := self.resolve(ref)).forks_of(path)
 
     def detach(self, ref: Reference) -> Path:
         """Makes a fork stand alone: its file then holds the lines of its bases. What goes on from it is detached first.
 
-        NotFound if a base is missing, Locked, InUse, WriteError: it is as it was.
+        Raises:
+            NotFound: a base is missing.
+            Locked: another writer has it.
+            InUse: a fork of it has just been made.
+            WriteError: the disk fails: it is as it was.
         """
         path = self.resolve(ref, to_change=True)
         return self._keeper_for(path).detach(path)
 
     def delete(self, ref: Reference, *, detach_forks: bool = False) -> Path:
-        """Removes all files of a thread; the path of the newest. InUse if forks refer to it, unless detached first.
+        """Removes all files of a thread; the path of the newest. A path outside of the home is one file.
 
-        A path outside of the home is one file. Locked, WriteError.
+        Raises:
+            InUse: forks refer to it, and are not detached first.
+            Locked: another writer has it.
+            WriteError: the disk fails: what is left is hidden, and goes with the next deletion.
         """
         path = self.resolve(ref, to_change=True)
         return self._keeper_for(path).delete(path, detach_forks=detach_forks)[-1]
 
-    def seal(self, ref: Reference, *, level: int = 3, progress: Progress | None = None) -> SealResult:
+    def seal(self, ref: Reference, *, level: int = 3, progress: Progress | None = None) -> rollout.SealResult:
         """Puts a `.jsonl.zst` in the place of a rollout's file, read back and compared before the plain one goes.
 
         Everything reads it as before; opening it for append unseals it. One that is sealed stays as it is. `level` is
-        Zstandard's, 1 to 22; `progress(done, total)` is called now and then. NotFound, Ambiguous, NotARollout,
-        UsageError, Locked, Conflict, WriteError: the plain file is there still.
+        Zstandard's, 1 to 22; `progress(done, total)` counts bytes.
+
+        Raises:
+            NotFound: there is no such rollout.
+            NotARollout: the file is none.
+            UsageError: the level is none.
+            Locked: another writer has it.
+            Conflict: it was changed meanwhile.
+            WriteError: the plain file is there still.
         """
         from rollout.files.sealed.seal import seal
         from rollout.files.writer import holder
@@ -281,8 +322,13 @@ class Store:
     def unseal(self, ref: Reference, *, progress: Progress | None = None) -> Path:
         """Puts the plain file in the place of the sealed one, whichever program sealed it; its path.
 
-        One that is plain stays as it is. NotFound, Ambiguous, NotARollout, Locked; WriteError with the offset of the
-        damage if not all of the sealed file can be unpacked: it is there still.
+        One that is plain stays as it is.
+
+        Raises:
+            NotFound: there is no such rollout.
+            NotARollout: the file is none.
+            Locked: another writer has it.
+            WriteError: with the offset of the damage if not all can be unpacked: the sealed file is there still.
         """
         from rollout.files.sealed.seal import unseal
         from rollout.files.writer import holder
@@ -302,8 +348,16 @@ class Store:
     def rekey(self, ref: Reference, *, detach_forks: bool = False) -> Path:
         """Encrypts a rollout's file anew under the current key; a plain one if nothing refers to it any more. Its path.
 
-        Proven to say the same before it takes the old one's place. UsageError (no key, or it is sealed), InUse, NoKey,
-        WrongKey, Locked, Conflict, WriteError: it is as it was. See `rollout.home.maintenance.rekey`.
+        Proven to say the same before it takes the old one's place; after an error it is as it was.
+
+        Raises:
+            UsageError: there is no key, or it is sealed.
+            InUse: forks refer to it, and are not detached first.
+            NoKey: a key of its lines is missing.
+            WrongKey: a key does not fit.
+            Locked: another writer has it.
+            Conflict: it was changed meanwhile.
+            WriteError: the disk fails, or it is damaged.
         """
         from rollout.home.maintenance.rekey import rekey
 
@@ -323,28 +377,42 @@ class Store:
         decrypt(self._ports_for(path).fs, path, self.home, self.keys)
         return path
 
-    def du(self, refs: Sequence[Reference] | None = None, *, progress: Progress | None = None) -> DiskUsage:
+    def du(self, refs: Sequence[Reference] | None = None, *, progress: Progress | None = None) -> rollout.DiskUsage:
         """What the bytes of these rollouts (None: of all, archived ones too) are for, and what sealing would give back.
 
-        A file that cannot be read is a row with its trouble. NotFound, Ambiguous.
+        A file that cannot be read is a row with its trouble. `progress(done, total)` counts bytes.
+
+        Raises:
+            NotFound: a reference names nothing.
+            Ambiguous: a reference names several.
         """
         from rollout.home.maintenance.disk_usage import measure
 
         paths = None if refs is None else [self.resolve(ref) for ref in refs]
         return measure(paths, self.home, self.fs, self.keys, progress)
 
-    def refresh_index(self, rebuild: bool = False, texts: bool = True, progress: Progress | None = None) -> IndexStatus:
+    def refresh_index(
+        self, rebuild: bool = False, texts: bool = True, progress: Progress | None = None
+    ) -> rollout.IndexStatus:
         """Brings the index of the home up to date, the `texts` that are searched too; `rebuild`: begins anew.
 
         It is a cache: lists and searches do the same on their own, as far as they need it.
         """
-        return self._indexed(lambda index: index.refresh(rebuild=rebuild, texts=texts, progress=progress))
+        from rollout.home.index.fulltext import Texts
 
-    def index_status(self) -> IndexStatus:
+        def refresh(index: Index) -> rollout.IndexStatus:
+            index.refresh(rebuild=rebuild, progress=progress)
+            if texts:
+                Texts(index).take(layout.scan(self.home, fs=self.fs))
+            return index.status()
+
+        return self._indexed(refresh)
+
+    def index_status(self) -> rollout.IndexStatus:
         """How much of the home the index knows; no rollout is opened."""
         return self._indexed(lambda index: index.status())
 
-    def doctor(self, *, progress: Progress | None = None) -> Diagnosis:
+    def doctor(self, *, progress: Progress | None = None) -> rollout.Diagnosis:
         """What is wrong in this home, and for each thing the command that helps; nothing is changed.
 
         `progress(bytes_done, bytes_total)` is of what the index does not know. See `rollout.home.findings`.
@@ -353,11 +421,14 @@ class Store:
 
         return self._indexed(lambda index: diagnose(index, self._ports.clock(), progress))
 
-    def stats(self, *, progress: Progress | None = None, **filters: Unpack[Filters]) -> Stats:
+    def stats(self, *, progress: Progress | None = None, **filters: Unpack[Filters]) -> rollout.Stats:
         """What the sessions of this home have spent, by day, model and project, and what is in context now.
 
         The filters choose threads as in `list`, but archived ones, subagents and forks count unless turned off, and
-        `model`, `since` and `until` choose what was spent by that model, on those days (UTC). UsageError.
+        `model`, `since` and `until` choose what was spent by that model, on those days (UTC).
+
+        Raises:
+            UsageError: a filter that can never be right, or `text`, which is none here.
         """
         from rollout.home.stats import count_stats
 
@@ -386,8 +457,8 @@ def open_log(
     durability: Durability = Durability.TURN,
     session_id: str | None = None,
     tags: Mapping[str, str] | None = None,
-    cipher: Cipher | None = None,
-) -> SessionLog:
+    cipher: rollout.Cipher | None = None,
+) -> rollout.SessionLog:
     """Opens a log by path or reference, to go on with or to read. See `Store.open`.
 
     The home is `home`, else the one that the file lies in, else the default one.
@@ -395,5 +466,5 @@ def open_log(
     from rollout.files.source import locate
 
     path = locate(source, None if home is None else Path(home).expanduser())
-    store = Store(home or homes.home_of(path), cipher=cipher)
+    store = Store(home or layout.home_of(path), cipher=cipher)
     return store.open(path, mode, durability=durability, session_id=session_id, tags=tags)
