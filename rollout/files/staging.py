@@ -73,7 +73,7 @@ def new_file(fs: FileSystem, path: AnyPath) -> Iterator[tuple[AppendFile, Path]]
 
 
 def _made(fs: FileSystem, name: Path) -> AppendFile:
-    for tries_left in reversed(range(_TRIES)):
+    for _ in range(_TRIES):
         try:
             file = fs.open_append(name, create=True)
         except FileExistsError:
@@ -83,7 +83,7 @@ def _made(fs: FileSystem, name: Path) -> AppendFile:
             file.hold(0)
         except BaseException as error:
             file.close()
-            if isinstance(error, Locked) and tries_left:
+            if isinstance(error, Locked):
                 continue  # taken for one that a crash has left, before it was held
             raise
         return file
