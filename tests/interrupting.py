@@ -100,7 +100,7 @@ def left_out(code: CodeType) -> frozenset[int]:
         values = [one.argval for one in instructions[at : at + 3]]
         if following == ["LOAD_CONST"] * 3 and values == [None] * 3:
             found.add(instruction.offset)
-        if instruction.opname == "NOP" or any(value in ("give_back", "discard") for value in values):
+        if instruction.opname == "NOP" or any(value in ("_give_back", "discard") for value in values):
             found.add(instruction.offset)
     return frozenset(found)
 

@@ -18,9 +18,9 @@ import pytest
 
 import rollout
 from rollout import SessionLog, Store
+from rollout.dialects.codex.new_records import ABORTED_TEXT
 from rollout.errors import RecordError, UsageError, WriteError
 from rollout.files.port import Durability
-from rollout.session.recorder import ABORTED_TEXT
 from rollout.session.turn import AsyncTurn
 from rollout.testing.disk import Effect, Fault, Op, OpKind, SimulatedDisk
 from tests.builders import assistant_item, user_item

@@ -84,10 +84,8 @@ def test_what_a_crash_leaves_of_decrypting_goes_with_the_next_append_or_tidying(
         if then == "open":
             open_writer(disk, FILE, held_by=holder("noon"), root="/h").close()
         elif then == "share":
-            writer = SharedWriter.share(disk, FILE, holds_record=holds_record, keys=BOTH, root="/h")
-            with contextlib.closing(writer):
-                writer.take(0)
-                writer.give_back()
+            with contextlib.closing(SharedWriter.share(disk, FILE, holds_record=holds_record, root="/h")) as writer:
+                writer.carry_out(lambda: None, 0)
         else:
             if then != "tidy":
                 disk.rename(FILE, f"{FILE}.zst")

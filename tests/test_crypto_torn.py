@@ -12,12 +12,13 @@ import pytest
 import rollout
 from rollout import NoKey, NotARollout, Store, UsageError
 from rollout.adapters.agents import RolloutSession
+from rollout.dialects.codex import encoder
 from rollout.errors import WriteError
-from rollout.files.disk import REAL
 from rollout.files.encrypted.keys import Keys
 from rollout.files.encrypted.lines import parts_of
-from rollout.files.lineage import holds_record
-from rollout.files.shared_writer import SharedWriter
+from rollout.format.labels import UNLABELLED
+from rollout.session.environment import Ports
+from rollout.session.shared_log import SharedLog
 from tests import builders as b
 from tests import homes
 from tests.enciphering import a_cipher, enciphered
@@ -169,10 +170,7 @@ def test_where_nothing_tells_the_thread_nothing_is_written(tmp_path: Path) -> No
     for refused in (store.open, store.rekey):
         with pytest.raises(NotARollout):
             refused(path)
-    writer = SharedWriter.share(REAL, path, holds_record=holds_record, keys=Keys(a_cipher()))
-    with contextlib.closing(writer), writer.alone:
-        writer.take(0)
-        with pytest.raises(UsageError, match="tells no thread id"):
-            writer.append([b.user("hidden") + b"\n"])
-        writer.give_back()
+    shared = SharedLog(lambda: path, Ports(tmp_path, keys=Keys(a_cipher())), UNLABELLED, 0)
+    with contextlib.closing(shared), pytest.raises(UsageError, match="tells no thread id"):
+        shared.carry_out(lambda recorder: recorder.write([encoder.event_record("hidden", {})]))
     assert path.read_bytes() == b""

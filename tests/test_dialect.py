@@ -22,8 +22,6 @@ OWN = frozenset({"turn_id", "world_state", "base_instructions", "originator", "c
 SHOWING = ("rollout_cli", "rollout.agent_tools")
 STILL = {
     # rollout.adapters
-    "rollout.adapters.agents.branches",
-    "rollout.adapters.agents.entries",
     "rollout.adapters.agents.opaque",
     "rollout.adapters.agents.turns",
     "rollout.adapters.agents.usage",
@@ -61,11 +59,9 @@ STILL = {
     "rollout.session.following",
     "rollout.session.log",
     "rollout.session.playback",
-    "rollout.session.recorder",
     "rollout.session.state",
     "rollout.session.status_at",
     "rollout.session.summary",
-    "rollout.session.turn",
     "rollout.session.turn_context",
     "rollout.session.verification",
     # rollout_cli

@@ -11,10 +11,10 @@ import pytest
 
 import rollout
 from rollout import SessionLog, State, Store, at_ordinal
+from rollout.dialects.codex.new_records import ABORTED_TEXT
 from rollout.errors import NotFound, UsageError
 from rollout.files.port import Durability
 from rollout.files.recovery import unmark
-from rollout.session.recorder import ABORTED_TEXT
 from rollout.testing.disk import OpKind, SimulatedDisk
 from tests.builders import assistant_item, user_item
 from tests.sessions import DAY, a_log, a_store, context, interrupt, kinds, lines_of, take_turn, texts

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import rollout
 from rollout import Label, Store
 from rollout.dialects.codex import envelope as codec
+from rollout.dialects.codex.new_records import ABORTED_TEXT
 from rollout.files.port import Durability
 from rollout.format.labels import UNLABELLED, label_of
-from rollout.session.recorder import ABORTED_TEXT
 from tests import builders as b
 from tests import strategies as logs
 from tests.builders import assistant_item, user_item

@@ -14,10 +14,10 @@ import pytest
 import rollout
 from rollout import Store
 from rollout.dialects.codex import encoder
+from rollout.dialects.codex.new_records import ABORTED_TEXT
 from rollout.errors import Closed, Conflict, RecordError, UsageError
 from rollout.files.lineage import holds_record
 from rollout.format import strict_json
-from rollout.session.recorder import ABORTED_TEXT
 from tests.builders import assistant_item, user_item
 from tests.sessions import DAY, a_log, context, interrupt, kinds, lines_of, take_turn, texts
 

@@ -13,9 +13,9 @@ import pytest
 
 import rollout
 from rollout import OpenTurn, SessionLog, Store
+from rollout.dialects.codex.new_records import ABORTED_TEXT
 from rollout.errors import Locked, NotFound, Poisoned, UsageError, WriteError
 from rollout.files.port import Durability
-from rollout.session.recorder import ABORTED_TEXT
 from rollout.testing.disk import Effect, Fault, OpKind, SimulatedDisk
 from tests.builders import assistant_item, user_item
 from tests.sessions import a_log, a_store, context, interrupt, kinds, lines_of, take_turn, texts

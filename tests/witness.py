@@ -14,9 +14,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from rollout.dialects.codex.new_records import ABORTED_TEXT
 from rollout.files.port import Durability
 from rollout.session.log import SessionLog
-from rollout.session.recorder import ABORTED_TEXT
 from rollout.session.turn import OpenTurn
 from rollout.store import Store
 from rollout.testing.crashes import Tree

@@ -124,9 +124,12 @@ class Appender:
                     raise self._problem(error, "could not be written") from error
                 self._known = end, noted
                 self._intent = None
-        if self.durability is Durability.RECORD:
-            self._commit(end)
         return end
+
+    def acknowledge(self) -> None:
+        """Commits if every record is to be on the disk. After each append or run of appends, never under `lock`."""
+        if self.durability is Durability.RECORD:
+            self.commit()
 
     def commit(self) -> int:
         """Returns when all that was appended before is on the disk: so many bytes from the start.

@@ -13,12 +13,13 @@ import msgspec
 
 from rollout.dialects.codex import envelope as codec
 from rollout.dialects.codex import records as r
-from rollout.format import records, strict_json
+from rollout.format import lines, records, strict_json
 from rollout.format.labels import UNLABELLED, Label, label_of
 from rollout.format.records import Segment
 from rollout.items.kinds import Head
-from rollout.limits import DEFAULT, Limits
+from rollout.limits import DEFAULT, KIB, Limits
 
+_NEAR = dataclasses.replace(DEFAULT, first_chunk_bytes=8 * KIB)
 STARTED = frozenset({"task_started", "turn_started"})
 COMPLETED = frozenset({"task_complete", "turn_complete"})
 ABORTED = "turn_aborted"
@@ -88,6 +89,12 @@ def ordinal_of(line: bytes) -> int | None:
         return msgspec.json.decode(line, type=_Ordinal).ordinal
     except msgspec.ValidationError:
         return None
+
+
+def newest_ordinal(source: lines.Source) -> int | None:
+    """The ordinal of the newest record of a file; None if it has none."""
+    newest = next(_newest_first([Segment(source, source.size)], _NEAR), None)
+    return None if newest is None else ordinal_of(newest[0])
 
 
 def _newest_first(segments: Iterable[Segment], limits: Limits) -> Iterator[tuple[bytes, r.Envelope]]:

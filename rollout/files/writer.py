@@ -40,11 +40,12 @@ class Writer(Appender):
         held_by: Holder,
         durability: Durability = Durability.TURN,
         root: AnyPath | None = None,
+        in_passing: bool = False,
     ) -> Writer:
         """A new file with its first lines, and the directories it needs, up to `root`; durable unless NONE.
 
         They may come in blocks. The file has its name, and can be opened by others, only when it is on the disk, and
-        then it is locked; its name is on the disk with the first commit, if the durability is NONE.
+        then it is locked; its name is on the disk with the first commit, if it is made `in_passing` or NONE.
         WriteError if the file is there already or cannot be made; then it is not left behind.
         """
         name = os.fspath(path)
@@ -61,7 +62,7 @@ class Writer(Appender):
                 try:
                     file.lock(held_by, at=name)
                     writer = cls(fs, name, file, dirs, durability)
-                    if durability is not Durability.NONE:
+                    if durability is not Durability.NONE and not in_passing:
                         with _unmade(name, "could not be put on the disk"):
                             for directory in dirs:
                                 fs.sync_dir(directory)

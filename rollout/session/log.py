@@ -16,10 +16,10 @@ from typing import Any
 
 from msgspec import Raw
 
-from rollout.dialects.codex import encoder
+from rollout.dialects.codex import encoder, new_records
 from rollout.dialects.codex.encoder import AnyItem, Part
 from rollout.dialects.codex.item_events import PAGINATED, item_events_of
-from rollout.errors import Closed, Displaced, NotFound, Poisoned, RolloutError, UsageError, WriteError
+from rollout.errors import NotFound, RolloutError, UsageError, WriteError
 from rollout.files import fork as forks
 from rollout.files import layout as homes
 from rollout.files.encrypted.lines import LineCipher
@@ -40,7 +40,7 @@ from rollout.session.log_path import new_path, origin_of
 from rollout.session.moments import At, extent_at
 from rollout.session.recorder import Recorder
 from rollout.session.state import State, read_state
-from rollout.session.turn import OpenTurn, compacted
+from rollout.session.turn import OpenTurn
 
 _PAGINATED = Raw(encoder.encode(PAGINATED))
 _OWN_KEYS = frozenset(
@@ -93,14 +93,8 @@ class SessionLog:
 
     def close(self) -> None:
         """Puts all on the disk (unless the durability is NONE) and gives the lock back. An open turn is interrupted."""
-        if self._writable is None:
-            return
-        recorder = self._writable
-        try:
-            with contextlib.suppress(Poisoned, Closed, Displaced):  # which were told
-                recorder.abort_open_turn()
-        finally:
-            recorder.writer.close()
+        if self._writable is not None:
+            self._writable.close()
 
     @property
     def end(self) -> int:
@@ -152,15 +146,11 @@ class SessionLog:
         What the log has methods for is refused. `payload` is any JSON value, or JSON in bytes; each lone surrogate in
         it is written as U+FFFD.
         """
-        part = encoder.record(type, payload)
-        with self._recorder.lock:
-            end = self._recorder.write([part], expected_end=expected_end)
-        self._recorder.acknowledge()
-        return end
+        return self._recorder.write([encoder.record(type, payload)], expected_end=expected_end)
 
     def event(self, type: str, /, keys: Mapping[str, Any] | None = None, **more: Any) -> int:
         """An event_msg of any type but those that the log writes itself. See `OpenTurn.event`."""
-        return self.record("event_msg", {"type": type, **(keys or {}), **more})
+        return self._recorder.write([encoder.event_record(type, {**(keys or {}), **more})])
 
     def compact(self, replacement_history: Iterable[AnyItem], message: str = "") -> int:
         """A compaction by hand, a turn of its own, all or nothing: the history is `replacement_history` from here on.
@@ -168,12 +158,11 @@ class SessionLog:
         The next regular turn tells the model its whole context anew (S8).
         """
         turn_id = self._ports.new_id()
-        started = {"turn_id": turn_id, "model_context_window": None, "collaboration_mode_kind": "default"}
         parts = [
-            encoder.event("task_started", started),
-            compacted(replacement_history, message),
-            encoder.event("context_compacted", {}),
-            encoder.event("task_complete", {"turn_id": turn_id, "last_agent_message": None}),
+            *new_records.turn_started(turn_id, None, None),
+            new_records.compaction(replacement_history, message),
+            new_records.compaction_told(),
+            *new_records.turn_completed(turn_id, None),
         ]
         return self._recorder.write_alone(parts, "the log cannot be compacted by hand")
 
@@ -181,8 +170,13 @@ class SessionLog:
         """Takes back the newest so many user boundaries that still stand (S2)."""
         if type(num_turns) is not int or not 1 <= num_turns < 1 << 32:
             raise UsageError(f"{num_turns!r} turns cannot be rolled back", remedy="give a number from 1 on")
-        marker = encoder.event("thread_rolled_back", {"num_turns": num_turns})
-        return self._recorder.write_alone([marker], "nothing can be rolled back")
+        return self._recorder.write_alone([new_records.turns_rolled_back(num_turns)], "nothing can be rolled back")
+
+    def remove_items(self, num_items: int) -> int:
+        """Takes the newest so many items out of the history (S3), whatever turns they belong to."""
+        if type(num_items) is not int or num_items < 1:
+            raise UsageError(f"{num_items!r} items cannot be removed", remedy="give a number from 1 on")
+        return self._recorder.write([new_records.items_removed(num_items)])
 
     def commit(self) -> int:
         """Returns when all that was appended is on the disk: so many bytes from the start."""
@@ -270,11 +264,8 @@ class SessionLog:
         if before and not isinstance(at, str):
             raise UsageError("only a turn has a before", path=self.path, remedy="give a turn's id")
         if at is None and self._writable is not None:
-            recorder = self._writable
-            with recorder.lock:
-                ordinal, left_open, turn, _ = recorder.standing
-                left_open = left_open if turn is None else LeftOpen(turn.id, turn.label)
-                return Point(self.path, recorder.writer.end), Ending(left_open, ordinal)
+            end, ending = self._writable.ending()
+            return Point(self.path, end), ending
         if at is None:
             return forks.newest_point(self.path, fs), None
         origin = self._origin(self.path, self.end)
@@ -327,12 +318,13 @@ def create_log(
     line = encoder.line(meta, created, ordinal, label.envelope)
     if cipher is not None:
         line = cipher.head(line, ordinal or 0)
-    by, when = holder(ports.timestamp()), Durability.NONE if in_passing else durability
-    writer = Writer.create(ports.fs, path, [line], held_by=by, durability=when, root=ports.home)
+    by = holder(ports.timestamp())
+    writer = Writer.create(
+        ports.fs, path, [line], held_by=by, durability=durability, root=ports.home, in_passing=in_passing
+    )
     turn_id = None if left_open is None else left_open.turn_id
-    recorder = Recorder(writer, ports, thread, durability, Ending(left_open, ordinal), label, cipher)
-    session = strict_json.decode_value(meta.payload)
-    recorder.item_events = item_events_of(session, thread, turn_id, ports.new_id)
+    events = item_events_of(strict_json.decode_value(meta.payload), thread, turn_id, ports.new_id)
+    recorder = Recorder(writer, ports, label, thread, Ending(left_open, ordinal), cipher, events)
     return SessionLog(path, thread, ports, durability, recorder, label)
 
 
@@ -356,11 +348,10 @@ def open_to_append(
             if cipher is not None:
                 ending = dataclasses.replace(ending, ordinal=last_number(source, ending.ordinal))
             session = lineage.opened[0].session or {}
-        recorder = Recorder(writer, ports, thread, durability, ending, label, cipher)
-        recorder.item_events = item_events_of(session, thread, ending.turn_id, ports.new_id)
-        if made_by is None and ending.left_open is not None:
+        events = item_events_of(session, thread, ending.turn_id, ports.new_id)
+        recorder = Recorder(writer, ports, label, thread, ending, cipher, events)
+        if made_by is None:
             recorder.close_left_open()
-            writer.end_turn()
     except BaseException:
         writer.close()
         raise

@@ -1,8 +1,8 @@
-"""The one place where records become lines of an open log, in order.
+"""The one place where records become lines of a log, in order, whoever appends them.
 
-`lock` orders everything that is written. What must be known to write the next line (its number, which turn is open) is
-one value, which the writer notes along with the lines: whatever interrupts a write, it is that of the lines that stand.
-Nothing is synced under the lock, so that threads that wait for the disk share one sync.
+The lock of the writer orders everything that is written. What must be known to write the next line (its number, which
+turn is open) is one value, which the writer notes along with the lines: whatever interrupts a write, it is that of the
+lines that stand. Nothing is synced under the lock, so that threads that wait for the disk share one sync.
 
 A turn that the log was left with is closed as interrupted before anything else is written: one that a crash has left,
 one that a fork begins in the middle of, and one that nobody holds any more, because an interrupt came between its block
@@ -11,31 +11,26 @@ and its end (see `turn`).
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, TypeVar
 
 from rollout.dialects.codex import encoder
 from rollout.dialects.codex.encoder import Part
 from rollout.dialects.codex.item_events import ItemEvents
-from rollout.errors import UsageError
+from rollout.dialects.codex.new_records import turn_aborted
+from rollout.errors import Closed, Displaced, Poisoned, UsageError
 from rollout.files import recovery
+from rollout.files.appender import Appender
 from rollout.files.encrypted.lines import LineCipher
 from rollout.files.log_end import Ending, LeftOpen
-from rollout.files.port import Durability
-from rollout.files.writer import Writer
-from rollout.format.labels import UNLABELLED, Label
+from rollout.format.labels import Label
 from rollout.session.environment import Ports
 from rollout.session.label_scope import in_force
 
 T = TypeVar("T")
 _acknowledges_later: contextvars.ContextVar[bool] = contextvars.ContextVar("rollout_acknowledges_later", default=False)
-
-ABORTED_TEXT = (
-    "<turn_aborted>\nThe previous turn was interrupted before it was finished. Commands that were running may still be "
-    "running in the background; those that were aborted may have been carried out in part.\n</turn_aborted>"
-)
 
 
 class OpenedTurn(NamedTuple):
@@ -64,58 +59,164 @@ class Standing(NamedTuple):
 class Recorder:
     """A writer's lines, one record after the other; `label` is the log's. Safe to use from several threads.
 
-    With a `cipher` the log is encrypted; `ending` has a number then.
+    With a `cipher` the log is encrypted; `ending` has a number then. `item_events` are those of a paginated log.
     """
 
     def __init__(
         self,
-        writer: Writer,
+        writer: Appender,
         ports: Ports,
-        thread: str,
-        durability: Durability,
-        ending: Ending,
-        label: Label = UNLABELLED,
+        label: Label,
+        thread: str = "",
+        ending: Ending | None = None,
         cipher: LineCipher | None = None,
+        item_events: ItemEvents | None = None,
     ) -> None:
-        self.label, self._cipher = label, cipher
-        self.writer, self.ports, self.thread = writer, ports, thread
-        self._syncs_records = durability is Durability.RECORD
-        self._clock = ports.clock
-        with writer.lock:
-            writer.note(Standing(ending.ordinal, ending.left_open))
-        self.item_events: ItemEvents | None = None
-        """Of a paginated log."""
-        # The writer itself would sync under our lock: records are synced by `acknowledge` alone.
-        writer.durability = Durability.TURN if self._syncs_records else durability
-
-    @property
-    def lock(self) -> AbstractContextManager[bool]:
-        """The writer's, which can be taken again by the thread that has it. Only in a `with`."""
-        return self.writer.lock
+        self.writer, self.ports, self.label, self.thread = writer, ports, label, thread
+        self._cipher, self._item_events, self._clock = cipher, item_events, ports.clock
+        self.newest_line = b""
+        """What was written last, as it is before it is encrypted."""
+        if ending is not None:
+            with writer.lock:
+                writer.note(Standing(ending.ordinal, ending.left_open))
 
     @property
     def standing(self) -> Standing:
-        """Under `lock`."""
-        standing: Standing = self.writer.noted
+        """Under the writer's lock."""
+        standing: Standing = self.writer.noted or self._look_up()
         turn = standing.turn
         if turn is not None and turn.holder() is None:
             return standing._replace(left_open=LeftOpen(turn.id, turn.label), turn=None)
         return standing
 
+    def _look_up(self) -> Standing:
+        """What stands in a file that others write too, to be looked at again behind each of them."""
+        raise NotImplementedError
+
+    def ending(self) -> tuple[int, Ending]:
+        """Where the log ends, and how; a turn that is open counts as left open."""
+        with self.writer.lock:
+            standing, end = self.standing, self.writer.end
+        turn = standing.turn
+        left_open = standing.left_open if turn is None else LeftOpen(turn.id, turn.label)
+        return end, Ending(left_open, standing.ordinal)
+
     def write(self, parts: Sequence[Part], *, expected_end: int | None = None, atomic: bool = False) -> int:
-        """Appends; the offset behind. RecordError, Conflict: nothing was written. Under `lock`, then `acknowledge`."""
-        label = self.label_here()
+        """Appends, in the turn that is open or in none; the offset behind. RecordError, Conflict: nothing was written.
+
+        Has the label of that turn, or that which is in force here (UsageError).
+        """
+        with self.writer.lock:
+            end = self._write(parts, expected_end, atomic=atomic)
+        self.acknowledge()
+        return end
+
+    def write_alone(self, parts: Sequence[Part], what: str) -> int:
+        """Writes, all or nothing, what may not stand in the middle of a turn, and commits as at the end of one."""
+        with self.writer.lock:
+            self._refuse_open_turn(what)
+            end = self._write(parts, None, atomic=True)
+        self.writer.end_turn()
+        return end
+
+    def _write(self, parts: Sequence[Part], expected_end: int | None, *, atomic: bool) -> int:
+        label = self._label_here()
         if self._close_left_open(expected_end):
             expected_end = None
         standing = self.standing
-        return self.put(parts, label, standing, standing.turn, expected_end=expected_end, atomic=atomic)
+        return self._put(parts, label, standing, standing.turn, expected_end=expected_end, atomic=atomic)
 
-    def begin(self, parts: Sequence[Part], turn: OpenedTurn) -> None:
-        """Writes the beginning of a turn; no other one may be open. As `write`."""
-        self._close_left_open(None)
-        self.put(parts, turn.label, self.standing, turn)
+    def begin(self, turn_id: str, label: Label, parts: Sequence[Part], holder: Callable[[], object]) -> Label:
+        """Writes the beginning of a turn, which has `label` inside of that which is in force here; what they make.
 
-    def put(
+        UsageError if a turn is open, or what is said disagrees: nothing was written.
+        """
+        with self.writer.lock:
+            self._refuse_open_turn("a turn cannot begin")
+            label = self._label_here().around(label)
+            self._close_left_open(None)
+            self._put(parts, label, self.standing, OpenedTurn(turn_id, label, holder))
+        self.acknowledge()
+        return label
+
+    def is_open(self, turn_id: str) -> bool:
+        """Whether this is the turn that is open."""
+        with self.writer.lock:
+            turn = self.standing.turn
+        return turn is not None and turn.id == turn_id
+
+    def write_in_turn(
+        self, turn_id: str, parts: Sequence[Part], *, expected_end: int | None = None, atomic: bool = False
+    ) -> int:
+        """Appends to a turn; the offset behind. Closed if it is not the open one; else as `write`."""
+        with self.writer.lock:
+            standing, turn = self._in_turn(turn_id)
+            end = self._put(parts, turn.label, standing, turn, expected_end=expected_end, atomic=atomic)
+        self.acknowledge()
+        return end
+
+    def say_in_turn(
+        self,
+        turn_id: str,
+        say: Callable[[OpenedTurn], tuple[Sequence[Part], OpenedTurn]],
+        *,
+        expected_end: int | None = None,
+        atomic: bool = False,
+    ) -> int:
+        """The same for what depends on what was said before: `say` gives the records, and the turn behind them."""
+        with self.writer.lock:
+            standing, turn = self._in_turn(turn_id)
+            parts, behind = say(turn)
+            end = self._put(parts, turn.label, standing, behind, expected_end=expected_end, atomic=atomic)
+        self.acknowledge()
+        return end
+
+    def end(self, turn_id: str, ending: Callable[[OpenedTurn], Sequence[Part]]) -> None:
+        """Ends a turn by what `ending` gives, all or nothing, and commits as the durability says. Closed."""
+        with self.writer.lock:
+            standing, turn = self._in_turn(turn_id)
+            parts = ending(turn)
+            self._put(parts, turn.label, standing, None, atomic=len(parts) > 1)
+        self.writer.end_turn()
+
+    def forget(self, turn_id: str) -> None:
+        """Nobody ends a turn any more that could not be ended: it is one that the log was left with."""
+        with self.writer.lock:
+            standing = self.standing
+            if standing.turn is not None and standing.turn.id == turn_id:
+                left_open = LeftOpen(turn_id, standing.turn.label)
+                self.writer.note(standing._replace(left_open=left_open, turn=None))
+
+    def close_left_open(self) -> None:
+        """Closes the turn that the log was left with, as interrupted, and commits as at the end of one."""
+        with self.writer.lock:
+            was_left = self._close_left_open(None)
+        if was_left:
+            self.writer.end_turn()
+
+    def close(self) -> None:
+        """Closes what is open as interrupted, puts all on the disk as the durability says, gives the lock back."""
+        try:
+            with contextlib.suppress(Poisoned, Closed, Displaced), self.writer.lock:  # which were told
+                turn = self.standing.turn
+                if turn is not None:
+                    self._put(turn_aborted(turn.id), turn.label, self.standing, None, atomic=True)
+                elif self.writer.noted.turn is not None:
+                    self._close_left_open(None)
+        finally:
+            self.writer.close()
+
+    def acknowledge(self) -> None:
+        """After every record or run of records: on the disk, if that is asked for. Never under the writer's lock."""
+        if not _acknowledges_later.get():
+            self.writer.acknowledge()
+
+    def unacknowledged(self, write: Callable[..., T], *args: Any, **keys: Any) -> T:
+        """What `write` returns, in a context of its own, in which no record is acknowledged: who has made it does."""
+        _acknowledges_later.set(True)
+        return write(*args, **keys)
+
+    def _put(
         self,
         parts: Sequence[Part],
         label: Label,
@@ -125,19 +226,20 @@ class Recorder:
         expected_end: int | None = None,
         atomic: bool = False,
     ) -> int:
-        """Appends where nothing is left open; `turn` is the one that is open behind the lines. As `write`."""
-        now, ordinal, keys = self._clock(), standing.ordinal, label.envelope
+        """Appends where nothing is left open; `turn` is the one that is open behind the lines. Under the lock."""
+        now, ordinal = self._clock(), standing.ordinal
         shown = standing.shown
-        if self.item_events is not None:
-            if self.item_events.writes != shown:  # the newest one was interrupted, or refused
-                self.item_events.forget_newest()
-            parts = [Part(*record) for record in self.item_events.add_to(parts, round(now * 1000))]
-            shown = self.item_events.writes
-        if ordinal is None:
-            lines = [encoder.line(part, now, None, keys) for part in parts]
-        else:
-            lines = [encoder.line(part, now, ordinal + n, keys) for n, part in enumerate(parts, 1)]
-            ordinal += len(parts)
+        if self._item_events is not None:
+            if self._item_events.writes != shown:  # the newest one was interrupted, or refused
+                self._item_events.forget_newest()
+            told = self._item_events.add_to([part[:2] for part in parts], round(now * 1000))
+            parts = [Part(*record) for record in told]
+            shown = self._item_events.writes
+        lines = encoder.lines(parts, now, ordinal, label.envelope)
+        if ordinal is not None:
+            ordinal += len(lines)
+        if lines:
+            self.newest_line = lines[-1]
         if self._cipher is not None:  # with its mark: that is authenticated too
             lines = self._cipher.lines(recovery.mark_batch(lines) if atomic else lines)
         is_same = turn is standing.turn and standing.left_open is None and shown == standing.shown
@@ -151,64 +253,21 @@ class Recorder:
         left = standing.left_open
         if left is not None:
             label = left.label or self.label
-            self.put(abort(left.turn_id), label, standing, None, expected_end=expected_end, atomic=True)
+            self._put(turn_aborted(left.turn_id), label, standing, None, expected_end=expected_end, atomic=True)
         return left is not None
 
-    def close_left_open(self) -> None:
-        """Closes the turn that the log was left with, as interrupted; not on the disk yet."""
-        with self.lock:
-            self._close_left_open(None)
+    def _in_turn(self, turn_id: str) -> tuple[Standing, OpenedTurn]:
+        """What stands in the log, and of that the open turn. Closed if it is another one, or none."""
+        standing = self.standing
+        turn = standing.turn
+        if turn is None or turn.id != turn_id:
+            raise Closed(f"turn {turn_id} is not open", path=self.writer.path, remedy="use it in a with block")
+        return standing, turn
 
-    def abort_open_turn(self) -> None:
-        """Closes the open turn as interrupted; not on the disk yet."""
-        with self.lock:
-            turn = self.standing.turn
-            if turn is not None:
-                self.put(abort(turn.id), turn.label, self.standing, None, atomic=True)
-            elif self.writer.noted.turn is not None:
-                self._close_left_open(None)
-
-    def forget_turn(self, turn_id: str) -> None:
-        """Nobody ends a turn any more that could not be ended: it is one that the log was left with."""
-        with self.lock:
-            standing = self.standing
-            if standing.turn is not None and standing.turn.id == turn_id:
-                left_open = LeftOpen(turn_id, standing.turn.label)
-                self.writer.note(standing._replace(left_open=left_open, turn=None))
-
-    def label_here(self) -> Label:
-        """The label of what is written from here: that of the turn that is open. Under `lock`. UsageError."""
+    def _label_here(self) -> Label:
         turn = self.standing.turn
         return in_force(self.label) if turn is None else turn.label
 
-    def acknowledge(self) -> None:
-        """After every record or run of records, without `lock`: on the disk, if that is asked for."""
-        if self._syncs_records and not _acknowledges_later.get():
-            self.writer.commit()
-
-    def write_unacknowledged(self, write: Callable[..., T], *args: Any, **keys: Any) -> T:
-        """What `write` returns, in a context of its own, in which no record is acknowledged: who has made it does."""
-        _acknowledges_later.set(True)
-        return write(*args, **keys)
-
-    def write_alone(self, parts: Sequence[Part], what: str, *, expected_end: int | None = None) -> int:
-        """Writes, all or nothing, what may not stand in the middle of a turn, and commits as at the end of one."""
-        with self.lock:
-            self.refuse_open_turn(what)
-            end = self.write(parts, expected_end=expected_end, atomic=True)
-        self.writer.end_turn()
-        return end
-
-    def refuse_open_turn(self, what: str) -> None:
-        """UsageError if a turn is open. Under `lock`."""
+    def _refuse_open_turn(self, what: str) -> None:
         if self.standing.turn is not None:
             raise UsageError(f"{what} while a turn is open", path=self.writer.path, remedy="end that turn first")
-
-
-def abort(turn_id: str | None, reason: str = "interrupted") -> list[Part]:
-    """What ends a turn that is not completed: for the model (if it was interrupted), and for the reader."""
-    named = {} if turn_id is None else {"turn_id": turn_id}
-    content = [{"type": "input_text", "text": ABORTED_TEXT}]
-    told = encoder.encode({"type": "message", "role": "user", "content": content})
-    ended = encoder.event("turn_aborted", {**named, "reason": reason})
-    return [Part("response_item", told), ended] if reason == "interrupted" else [ended]

@@ -18,16 +18,13 @@ import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
-
-from rollout.dialects.codex import encoder
+from rollout.dialects.codex import encoder, new_records
 from rollout.dialects.codex.encoder import AnyItem, Part
-from rollout.dialects.codex.plans import split_plans
-from rollout.errors import Closed, RecordError, RolloutError, UsageError
+from rollout.dialects.codex.new_records import ABORT_REASONS, turn_aborted
+from rollout.errors import Closed, RolloutError, UsageError
 from rollout.format.labels import Label
-from rollout.items.kinds import texts_of
 from rollout.session.block_exit import At, AwaitedBlockExit, BlockExit, Error, Kind
-from rollout.session.recorder import OpenedTurn, Recorder, Standing, abort
+from rollout.session.recorder import OpenedTurn, Recorder
 
 if TYPE_CHECKING:
     from rollout.session.asyncio_bridge import Doing
@@ -35,7 +32,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 KEEP = "keep"
 """The context of the turn itself (see `OpenTurn.compact`)."""
-_REASONS = ("interrupted", "replaced", "review_ended")
 
 
 class OpenTurn:
@@ -49,26 +45,17 @@ class OpenTurn:
         label: Label,
     ) -> None:
         self.id = recorder.ports.new_id()
-        self.label = self._own_label = label
+        self.label = label
         """What its lines have, once it is open."""
         self._recorder = recorder
-        self._context = None if context is None else _context_part(self.id, context)
-        self._started = encoder.event(
-            "task_started",
-            {
-                "turn_id": self.id,
-                "model_context_window": model_context_window,
-                "collaboration_mode_kind": _mode_of(context or {}),
-            },
-        )
+        self._begin_parts = new_records.turn_started(self.id, context, model_context_window)
         self._awaited: AsyncTurn | None = None
         self._holder: Callable[[], object] = weakref.ref(self)
         self._has_begun = False
         self._abort_reason: str | None = None  # once an abort was asked for
 
     def __repr__(self) -> str:
-        with self._recorder.lock:
-            state = "open" if self._opened() is not None else "closed" if self._has_begun else "new"
+        state = "open" if self._recorder.is_open(self.id) else "closed" if self._has_begun else "new"
         return f"<{state} turn {self.id}>"
 
     def __enter__(self) -> OpenTurn:
@@ -81,17 +68,15 @@ class OpenTurn:
 
     def begin(self) -> None:
         """Writes the beginning, as `with` does."""
+        if self._has_begun:
+            raise UsageError(f"turn {self.id} has been entered before", remedy="make a new one with log.turn()")
         try:
-            with self._recorder.lock:
-                if self._has_begun:
-                    raise UsageError(f"turn {self.id} has been entered before", remedy="make a new one with log.turn()")
-                self._recorder.refuse_open_turn("a turn cannot begin")
-                self.label = self._recorder.label_here().around(self._own_label)
-                self._has_begun = True
-                parts = [self._started, *([] if self._context is None else [self._context])]
-                self._recorder.begin(parts, OpenedTurn(self.id, self.label, self._holder))
-            self._recorder.acknowledge()
+            self.label = self._recorder.begin(self.id, self.label, self._begin_parts, self._holder)
+            self._has_begun = True
+        except UsageError:
+            raise
         except BaseException as error:
+            self._has_begun = True
             self.interrupt(error)
             raise
 
@@ -117,20 +102,19 @@ class OpenTurn:
             self.interrupt(error)
             return
         try:
-            with self._recorder.lock:
-                opened = self._opened()
-                if opened is None and (self._abort_reason is not None or self._recorder.writer.is_closed):
-                    return
-                if self._abort_reason is None:
-                    last = None if opened is None else opened.last_message
-                    parts = [encoder.event("task_complete", {"turn_id": self.id, "last_agent_message": last})]
-                else:
-                    parts = abort(self.id, self._abort_reason)
-                self._end(parts)
-            self._recorder.writer.end_turn()
+            self._recorder.end(self.id, self._completed)
+        except Closed as problem:
+            if (self._abort_reason is None and not self._recorder.writer.is_closed) or self._recorder.is_open(self.id):
+                self.interrupt(problem)
+                raise
         except BaseException as problem:
             self.interrupt(problem)  # a turn that could not be ended does not stay open
             raise
+
+    def _completed(self, opened: OpenedTurn) -> Sequence[Part]:
+        if self._abort_reason is not None:
+            return turn_aborted(self.id, self._abort_reason)
+        return new_records.turn_completed(self.id, opened.last_message)
 
     async def __aenter__(self) -> AsyncTurn:
         self._awaited = AsyncTurn(self, self._recorder)
@@ -146,12 +130,8 @@ class OpenTurn:
 
     def user(self, text: str, images: Iterable[str] = (), *, expected_end: int | None = None) -> int:
         """A user's message (the first one, or one that steers the running turn); `images` are URLs, data: too."""
-        urls = list(images)
-        content = [{"type": "input_text", "text": text}, *({"type": "input_image", "image_url": url} for url in urls)]
-        item = Part("response_item", encoder.encode({"type": "message", "role": "user", "content": content}))
-        keys = {"message": text, "images": urls, "local_images": [], "text_elements": []}
-        parts = [item, encoder.event("user_message", keys)]
-        return self._write(parts, expected_end=expected_end)
+        parts = new_records.user_message(text, list(images))
+        return self._recorder.write_in_turn(self.id, parts, expected_end=expected_end)
 
     def append(self, item: AnyItem, *, expected_end: int | None = None) -> int:
         """One item as the model API has it, as a mapping or as its JSON in bytes; the offset behind it.
@@ -162,16 +142,17 @@ class OpenTurn:
         """
         encoded = encoder.encode_item(item)
         if encoded[2] != "assistant":  # most are not
-            return self._write((Part("response_item", encoded[0]),), expected_end=expected_end)
-        return self._append([encoded], expected_end, atomic=False)
+            return self._recorder.write_in_turn(self.id, (new_records.item(encoded[0]),), expected_end=expected_end)
+        return self._recorder.say_in_turn(self.id, functools.partial(self._said, [encoded]), expected_end=expected_end)
 
     def append_all(self, items: Iterable[AnyItem], *, expected_end: int | None = None) -> int:
         """Items as one batch: after a crash all of them are there or none is."""
-        return self._append([encoder.encode_item(item) for item in items], expected_end, atomic=True)
+        say = functools.partial(self._said, [encoder.encode_item(item) for item in items])
+        return self._recorder.say_in_turn(self.id, say, expected_end=expected_end, atomic=True)
 
     def event(self, type: str, /, keys: Mapping[str, Any] | None = None, **more: Any) -> int:
         """An event_msg of any type but those that the log writes itself, with the keys of both in its payload."""
-        return self._write([encoder.record("event_msg", {"type": type, **(keys or {}), **more})])
+        return self._recorder.write_in_turn(self.id, [encoder.event_record(type, {**(keys or {}), **more})])
 
     def compact(
         self,
@@ -185,83 +166,54 @@ class OpenTurn:
         The turn's context is written again behind it, or another one, as the model is to know it from the
         replacement (`context_updates(None, …)`); with None it is not, and the next turn tells it anew (S4, S8).
         """
-        again = self._context if context is KEEP else _context_part(self.id, context) if context is not None else None
-        parts = [compacted(replacement_history, message), *([] if again is None else [again])]
-        return self._write([*parts, encoder.event("context_compacted", {})], atomic=True)
+        parts = [new_records.compaction(replacement_history, message)]
+        if context is KEEP:
+            parts += self._begin_parts[1:]
+        elif context is not None:
+            parts.append(new_records.turn_context(self.id, context))
+        parts.append(new_records.compaction_told())
+        return self._recorder.write_in_turn(self.id, parts, atomic=True)
 
     def abort(self, reason: str = "interrupted") -> None:
         """Ends the turn as interrupted, replaced or review_ended; leaving the block does nothing more then."""
-        if reason not in _REASONS:
-            raise UsageError(f"{reason!r} is no reason of an abort", remedy=f"give one of {', '.join(_REASONS)}")
-        with self._recorder.lock:
-            if self._opened() is not None:
-                self._abort_reason = reason  # however often this is interrupted: that is how the turn ends
-            self._end(abort(self.id, reason))
-        self._recorder.writer.end_turn()
+        if reason not in ABORT_REASONS:
+            raise UsageError(f"{reason!r} is no reason of an abort", remedy=f"give one of {', '.join(ABORT_REASONS)}")
+
+        def aborted(opened: OpenedTurn) -> Sequence[Part]:
+            self._abort_reason = reason  # however often this is interrupted: that is how the turn ends
+            return turn_aborted(opened.id, reason)
+
+        self._recorder.end(self.id, aborted)
 
     def commit(self) -> int:
         """Returns when all that was appended is on the disk: so many bytes from the start."""
         return self._recorder.writer.commit()
 
-    def _append(self, items: Sequence[tuple[bytes, str, str | None]], expected_end: int | None, *, atomic: bool) -> int:
-        with self._recorder.lock:
-            standing, opened = self._standing()
-            last, plans = opened.last_message, opened.plans
-            parts = []
-            for payload, kind, role in items:
-                if role == "assistant" and kind == "message":
-                    text, found = split_plans("".join(texts_of(payload) or ()))
-                    last = text or last
-                    parts += _said(text, payload) if text else []
-                    parts += [self._plan(plan, plans + n) for n, plan in enumerate(found, 1)]
-                    plans += len(found)
-                parts.append(Part("response_item", payload))
-            if (last, plans) != (opened.last_message, opened.plans):
-                opened = OpenedTurn(opened.id, opened.label, opened.holder, last, plans)
-            end = self._recorder.put(parts, self.label, standing, opened, expected_end=expected_end, atomic=atomic)
-        self._recorder.acknowledge()
-        return end
-
-    def _write(self, parts: Sequence[Part], *, expected_end: int | None = None, atomic: bool = False) -> int:
-        with self._recorder.lock:
-            standing, opened = self._standing()
-            end = self._recorder.put(parts, self.label, standing, opened, expected_end=expected_end, atomic=atomic)
-        self._recorder.acknowledge()
-        return end
-
-    def _opened(self) -> OpenedTurn | None:
-        """This turn, if it is the open one. Under the lock, as all that is below."""
-        turn = self._recorder.standing.turn
-        return turn if turn is not None and turn.id == self.id else None
-
-    def _standing(self) -> tuple[Standing, OpenedTurn]:
-        """What stands in the log, and of that this turn. Closed if it is not the open one."""
-        standing = self._recorder.standing
-        turn = standing.turn
-        if turn is None or turn.id != self.id:
-            what = "is closed" if self._has_begun else "is not open yet; use it in a with block"
-            raise Closed(f"turn {self.id} {what}", path=self._recorder.writer.path)
-        return standing, turn
-
-    def _plan(self, text: str, number: int) -> Part:
-        name = f"{self.id}-plan" if number == 1 else f"{self.id}-plan-{number}"
-        keys = {"thread_id": self._recorder.thread, "turn_id": self.id}
-        return encoder.event("item_completed", {**keys, "item": {"type": "Plan", "id": name, "text": text}})
-
-    def _end(self, parts: Sequence[Part]) -> None:
-        self._recorder.put(parts, self.label, self._standing()[0], None, atomic=len(parts) > 1)
+    def _said(
+        self, items: Sequence[tuple[bytes, str, str | None]], opened: OpenedTurn
+    ) -> tuple[Sequence[Part], OpenedTurn]:
+        """The records of items and of what they tell, and the turn behind them."""
+        last, plans = opened.last_message, opened.plans
+        parts: list[Part] = []
+        for payload, kind, role in items:
+            if role == "assistant" and kind == "message":
+                told, text, plans = new_records.assistant_message(payload, self._recorder.thread, self.id, plans)
+                parts += told
+                last = text or last
+            else:
+                parts.append(new_records.item(payload))
+        if (last, plans) != (opened.last_message, opened.plans):
+            opened = opened._replace(last_message=last, plans=plans)
+        return parts, opened
 
     def interrupt(self, error: BaseException) -> None:
         """Closes the turn for `error`, which is on its way and is not to be replaced by what goes wrong here."""
         try:
-            with self._recorder.lock:
-                if self._opened() is None:
-                    return
-                self._end(abort(self.id, self._abort_reason or "interrupted"))
-            self._recorder.writer.end_turn()
+            if self._recorder.is_open(self.id):
+                self._recorder.end(self.id, lambda opened: turn_aborted(opened.id, self._abort_reason or "interrupted"))
         except RolloutError as problem:
             error.add_note(f"the turn could not be closed as interrupted: {problem}")
-            self._recorder.forget_turn(self.id)
+            self._recorder.forget(self.id)
 
 
 class AsyncTurn:
@@ -340,7 +292,7 @@ class AsyncTurn:
 
     async def _run(self, call: Callable[..., T], *args: Any, **keys: Any) -> T:
         """In a thread, but in the context of the task: the label in force is that of who calls."""
-        result: T = await self._lane.run(functools.partial(self._recorder.write_unacknowledged, call, *args, **keys))
+        result: T = await self._lane.run(functools.partial(self._recorder.unacknowledged, call, *args, **keys))
         return result
 
     def _acknowledge(self, batch: Sequence[Doing[Any]]) -> None:
@@ -360,34 +312,3 @@ class AsyncTurn:
 
 def _only_commit() -> None:
     """What is asked for that appends nothing."""
-
-
-def compacted(replacement_history: Iterable[AnyItem], message: str) -> Part:
-    """The record of a compaction."""
-    items = encoder.encode_items(replacement_history)
-    return Part("compacted", encoder.encode({"message": message, "replacement_history": items}))
-
-
-def _context_part(turn_id: str, context: Mapping[str, Any] | str) -> Part:
-    if not isinstance(context, Mapping) or not isinstance(context.get("model"), str):
-        raise RecordError("a turn_context needs a model", remedy="give a TurnContext")
-    keys = {key: value for key, value in context.items() if key != "turn_id"}
-    return Part("turn_context", encoder.encode({"turn_id": turn_id, **keys}))
-
-
-def _mode_of(context: Mapping[str, Any]) -> str:
-    mode = context.get("collaboration_mode")
-    kind = mode.get("mode") if isinstance(mode, Mapping) else mode
-    return kind if isinstance(kind, str) else "default"
-
-
-class _Phase(msgspec.Struct):
-    phase: str | None = None
-
-
-def _said(text: str, payload: bytes) -> list[Part]:
-    try:
-        phase = msgspec.json.decode(payload, type=_Phase).phase
-    except msgspec.ValidationError:
-        phase = None
-    return [encoder.event("agent_message", {"message": text, "phase": phase, "memory_citation": None})]

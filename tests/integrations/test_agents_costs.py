@@ -261,8 +261,7 @@ def begin_another(disk: SimulatedDisk, acknowledge: Callable[[Any], None]) -> No
 
 def die_before_the_first_item_and_begin_again(disk: SimulatedDisk, acknowledge: Callable[[Any], None]) -> None:
     doomed = begun("second", disk)
-    with doomed._ledger.held():
-        doomed._begin_main()
+    doomed._ledger.carry_out(doomed._begin_main)
     disk.kill()
     begin_another(disk, acknowledge)
 
@@ -274,7 +273,7 @@ def check_both(disk: SimulatedDisk, acked: list[Any]) -> None:
     found, log = second.items(None), second._log()
     assert found in (acked, ["b"])
     if log is not None:
-        assert b'"agent_session_id":"second"' in (tree[str(log._find())] or b"").split(b"\n")[0]
+        assert b'"agent_session_id":"second"' in (tree[str(log.shared.find())] or b"").split(b"\n")[0]
     if zlib.crc32(repr(tree).encode()) % PART == 0:
         begun("second", disk).add(["z"])
         assert begun("second", disk).items(None) == [*found, "z"]

@@ -56,14 +56,14 @@ def adding(*added: Any) -> tuple[Change, Callable[[list[Any]], list[Any]]]:
 
 
 def replacing(*items: Any, prunes: str = "") -> tuple[Change, Callable[[list[Any]], list[Any]]]:
-    """The newest item, and the oldest ones that are in `prunes`."""
+    """The newest item; the older ones too, if all of them are in `prunes`."""
 
     def change(branches: Branches) -> None:
         snapshot = branches.snapshot(1)
         assert snapshot is not None
         assert branches.replace(snapshot, 0, list(items), lambda item: item in prunes)
 
-    return change, lambda before: [*(item for item in before[:-1] if item not in prunes), *items]
+    return change, lambda before: [*([] if {*before[:-1]} <= {*prunes} else before[:-1]), *items]
 
 
 POP: tuple[Change, Callable[[list[Any]], list[Any]]] = (lambda branches: branches.pop(), lambda before: before[:-1])
@@ -77,7 +77,7 @@ STORIES = {
     "batch": [adding("a", LIKE_A_RECORD, None), adding("d", "e")],
     "pop": [adding("a", "b"), POP, POP, adding("c"), POP],
     "clear": [adding("a"), CLEAR, REPLACE_ALL, CLEAR],
-    "replace": [adding("a", "b"), replacing("x", "y"), replacing("z", prunes="a")],
+    "replace": [adding("a", "b"), replacing("x", "y"), replacing("z", prunes="a"), replacing("q", prunes="ax")],
 }
 
 
@@ -161,7 +161,7 @@ def test_a_batch_that_is_cut_at_any_byte_is_there_as_a_whole_or_not_at_all() -> 
     first.add(["a"])
     log = first._log()
     assert log is not None
-    path = log._find()
+    path = log.shared.find()
     begin = fs.status(path).size
     batch = ["b", LIKE_A_RECORD, None]
     first.add(batch)
@@ -187,7 +187,7 @@ def test_what_was_read_beside_a_torn_tail_is_looked_at_again_when_that_is_mended
     writer.add(["a"])
     log = writer._log()
     assert log is not None
-    with contextlib.closing(fs.open_append(log._find())) as file:
+    with contextlib.closing(fs.open_append(log.shared.find())) as file:
         file.append(bytes(100))
     assert reader.items(None) == ["a"]
     opened(fs, 2).add(["b", "c"])  # the batch begins where the zeros were

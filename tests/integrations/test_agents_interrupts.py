@@ -14,10 +14,11 @@ import pytest
 
 from rollout import Store
 from rollout.adapters.agents import RolloutSession
-from rollout.files.disk import REAL
+from rollout.dialects.codex import encoder
 from rollout.files.encrypted.keys import Keys
-from rollout.files.lineage import holds_record
-from rollout.files.shared_writer import SharedWriter
+from rollout.format.labels import UNLABELLED
+from rollout.session.environment import Ports
+from rollout.session.shared_log import SharedLog
 from tests.enciphering import a_cipher
 from tests.interrupting import LINES, SIGNALS, Points, at_points, interrupt, within
 from tests.sessions import a_log, context
@@ -77,21 +78,14 @@ def test_an_interrupted_operation_on_a_shared_file_gives_its_lock_back_and_numbe
     cipher = a_cipher() if is_encrypted else None
     keys, store = Keys(cipher), Store(tmp_path, cipher=cipher)
 
-    def append(writer: SharedWriter, word: str) -> None:
-        line = b'{"timestamp":"2026-03-20T10:00:02.000Z","type":"event_msg","payload":{"type":"%b"}}\n' % word.encode()
-        with writer.alone:
-            writer.check_usable()
-            try:
-                writer.take(0)
-                writer.append([line, line], atomic=True)
-            finally:
-                writer.give_back()
-        writer.commit()
+    def append(shared: SharedLog, word: str) -> None:
+        part = encoder.event_record(word, {})
+        shared.carry_out(lambda recorder: recorder.write([part, part], atomic=True))
 
     def run(points: Points, nth: int) -> int:
         log = a_log(store)
         log.close()
-        first, second = (SharedWriter.share(REAL, log.path, holds_record=holds_record, keys=keys) for _ in range(2))
+        first, second = (SharedLog(lambda: log.path, Ports(tmp_path, keys=keys), UNLABELLED, 0) for _ in range(2))
         append(first, "before")
         there = interrupt(points, nth, lambda: append(first, "torn"))
         with within(30) as in_a_thread:

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 import rollout
 from rollout.adapters.agents import RolloutSession
-from rollout.adapters.agents.opaque import item_of, lines_of, plain_items_of
+from rollout.adapters.agents.opaque import item_of, parts_of, plain_items_of
+from rollout.dialects.codex import encoder
 from rollout.errors import RecordError
 from rollout.files.lineage import holds_record
 from rollout.files.recovery import mark_batch
@@ -37,7 +38,7 @@ def spelled(items: list[Any]) -> str:
 
 def line_of(item: Any) -> bytes:
     """Its line."""
-    (line,) = lines_of([item], 1.0)
+    (line,) = encoder.lines(parts_of([item]), 1.0, None)
     return line
 
 
@@ -51,7 +52,7 @@ def nested(depth: int) -> Any:
 
 @given(st.lists(items, max_size=6))
 def test_what_goes_in_comes_back_equal_and_in_order(added: list[Any]) -> None:
-    lines = lines_of(added, 1.0)
+    lines = encoder.lines(parts_of(added), 1.0, None)
     for written in (lines, mark_batch(lines) if lines else []):
         assert spelled([item_of(line.rstrip(b"\n")) for line in written]) == spelled(added)
         plain = [plain_items_of([line.rstrip(b"\n")]) for line in written]

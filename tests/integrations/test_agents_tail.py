@@ -2,46 +2,48 @@
 
 from __future__ import annotations
 
+import os
+import tracemalloc
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import rollout
-from rollout.adapters.agents import RolloutSession, itemlog
-from rollout.adapters.agents.tail import KEPT_BYTES
-from rollout.files.lineage import Lineage
-from rollout.fold.history import Entry
-from rollout.session.newest_items import recent_entries
+from rollout.adapters.agents import RolloutSession
+from rollout.limits import MIB
 from tests.integrations.agent_sessions import run, say, says
 
 
 def test_a_pop_behind_what_another_has_written_reads_nothing_ahead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[int] = []
+    read, real = 0, os.pread
 
-    def recording(lineage: Lineage, count: int, limits: rollout.Limits) -> list[Entry] | None:
-        asked.append(count)
-        return recent_entries(lineage, count, limits)
+    def counting(fd: int, n: int, offset: int) -> bytes:
+        nonlocal read
+        found = real(fd, n, offset)
+        read += len(found)
+        return found
 
     session, other = RolloutSession("s", tmp_path), RolloutSession("s", tmp_path)
-    run(session.add_items(says(*map(str, range(20)))))
-    monkeypatch.setattr(itemlog, "recent_entries", recording)
-    for _ in range(5):
+    run(session.add_items(says(*(f"{n:0>4000}" for n in range(50)))))
+    run(other.pop_item())
+    monkeypatch.setattr(os, "pread", counting)
+    for _ in range(10):
         run(session.add_items(says("a")))
+        read = 0
         assert run(other.pop_item()) == say("a")
-    assert asked == [1] * 5
+        assert read < 40_000
 
 
 def test_no_more_is_held_than_a_few_mib_after_pops_of_small_and_of_large_items(tmp_path: Path) -> None:
-    session, large = RolloutSession("s", tmp_path), [say(f"{n}" * (1 << 20)) for n in range(8)]
-    run(session.add_items([*large, *says(*map(str, range(10)))]))
+    session, sizes = RolloutSession("s", tmp_path), [*[1 << 20] * 8, *[1] * 10]
+    run(session.add_items([say(f"{n % 10}" * size) for n, size in enumerate(sizes)]))
     other = RolloutSession("s", tmp_path)
-    log: Any = other._call(lambda branches: branches._log())
-    for expected in [*reversed(says(*map(str, range(10)))), *reversed(large)]:
-        assert run(other.pop_item()) == expected
-        assert log._tail is None or log._tail.size_bytes == sum(map(len, log._tail.entries)) <= KEPT_BYTES
+    tracemalloc.start()
+    for size in reversed(sizes):
+        assert len(run(other.pop_item())["content"]) == size
+        assert tracemalloc.get_traced_memory()[0] < 6 * MIB
+    tracemalloc.stop()
 
 
 def test_what_a_base_holds_is_there_again_when_the_base_is(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ def create_and_append_each_on_the_disk(disk: SimulatedDisk, ack: Ack) -> None:
         ack([0])
         for n in range(1, 8):
             log.append([line(n)])
+            log.acknowledge()
             ack([n])
 
 

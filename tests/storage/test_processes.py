@@ -72,7 +72,10 @@ def test_a_killed_process_leaves_its_lines_and_no_lock(tmp_path: Path) -> None:
     path = tmp_path / "a"
     create(path)
     process = start(
-        OPEN + "n = 1\nwhile True:\n    log.append([line(n)])\n    print(n, flush=True)\n    n += 1\n", path
+        OPEN
+        + "n = 1\nwhile True:\n    log.append([line(n)])\n    log.acknowledge()\n"
+        + "    print(n, flush=True)\n    n += 1\n",
+        path,
     )
     assert process.stdout is not None
     last = [int(process.stdout.readline()) for _ in range(20)][-1]
@@ -127,6 +130,7 @@ n = 1
 try:
     while True:
         log.append([line(n)])
+        log.acknowledge()
         n += 1
 except WriteError as error:
     print(n - 1, error.durable_end, type(error) is WriteError, flush=True)

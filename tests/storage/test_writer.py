@@ -160,7 +160,8 @@ def test_a_sync_comes_when_the_durability_says(
     disk = SimulatedDisk()
     log = create(disk, durability=durability)
     counts = [syncs(disk)]
-    for act in (lambda: log.append([line(1)]), log.end_turn, log.close):
+    log.append([line(1)])
+    for act in (log.acknowledge, log.end_turn, log.close):
         act()
         counts.append(syncs(disk))
     assert [b - a for a, b in itertools.pairwise(counts)] == [by_append, by_turn, by_close]
@@ -246,6 +247,7 @@ def test_threads_that_append_and_commit_leave_every_line_once(tmp_path: Path) ->
     def write(first: int) -> None:
         for n in range(first, first + 50):
             log.append([line(n)])
+            log.acknowledge()
 
     with in_threads(*(threading.Thread(target=write, args=(first,)) for first in range(1000, 9000, 1000))):
         pass

@@ -23,22 +23,22 @@ import msgspec
 from rollout.adapters.agents.cuts import BranchError, Cut, check_name, no_branch
 from rollout.adapters.agents.itemlog import ItemLog
 from rollout.adapters.agents.ledger import MAIN, Branch, Cleared, Current, Ledger
-from rollout.adapters.agents.opaque import lines_of
+from rollout.adapters.agents.opaque import parts_of
 from rollout.adapters.agents.places import Places
 from rollout.adapters.agents.turns import Conversation, Place, read_conversation, read_current
 from rollout.adapters.agents.usage import take_usage, tell_usage
 from rollout.dialects.codex import encoder
 from rollout.errors import NotFound, RolloutError, UsageError
 from rollout.files.directories import mark_synced
-from rollout.files.shared_writer import SharedWriter
 from rollout.files.source import Origin
 from rollout.files.thread_names import Names
 from rollout.fold.history import Entry
 from rollout.format import labels
 from rollout.format.labels import UNLABELLED, Label
+from rollout.limits import DEFAULT, Limits
 from rollout.session.environment import Ports
-from rollout.session.label_scope import in_force
 from rollout.session.log import SessionLog
+from rollout.session.shared_log import SharedLog, SharedRecorder
 from rollout.store import Store
 
 MODEL_PROVIDER = "openai"
@@ -96,9 +96,8 @@ class Branches:
     def add(self, items: list[Any]) -> None:
         """Appends to the current branch, with the label in force here. RecordError, NotFound, WriteError."""
         if items:
-            now, label = self._ports.clock(), in_force(self._label).envelope
-            lines = lines_of(items, now, label)  # refused before anything is made
-            self._writable(begins=True).write(lines)
+            parts = parts_of(items)  # refused before anything is made
+            self._writable(begins=True).write(parts)
 
     def pop(self) -> Any:
         """Takes the newest item of the current branch out."""
@@ -118,16 +117,14 @@ class Branches:
 
         `prunes` tells the oldest items that may go as well (see `ItemLog.replace`).
         """
-        now, label = self._ports.clock(), in_force(self._label).envelope
-        lines = lines_of(items, now, label)
+        parts = parts_of(items)
         is_all, expected = snapshot.is_whole and start == 0, snapshot.entries[start:]
-        return bool(expected) and snapshot.log.replace(expected, lines, is_all=is_all, prunes=prunes)
+        return bool(expected) and snapshot.log.replace(expected, parts, is_all=is_all, prunes=prunes)
 
     def replace_all(self, items: list[Any]) -> None:
         """Puts items in the place of all of the current branch, all or nothing."""
-        now, label = self._ports.clock(), in_force(self._label).envelope
-        lines = lines_of(items, now, label)
-        self._writable(begins=True).replace_all(lines)
+        parts = parts_of(items)
+        self._writable(begins=True).replace_all(parts)
 
     def clear(self) -> None:
         """Takes all items out of the main branch and deletes all others; main is current.
@@ -135,25 +132,26 @@ class Branches:
         If the rollout of main was deleted, it begins anew. A crash may leave main cleared and the others there.
         """
         with self._guard:
-            if self._log(MAIN) is None:
-                return
-            with self._ledger.held():
-                log = self._log(MAIN)
-                assert log is not None
-                try:
-                    log.clear()
-                except NotFound:
-                    self._begin_anew()
-                if self._ledger.current != MAIN or len(self._live()) > 1:
-                    self._ledger.note(Cleared(self._ports.timestamp()))
-            self._ledger.settle()
-            self._current, self._clears = MAIN, self._ledger.clears
+            if self._log(MAIN) is not None:
+                self._ledger.carry_out(self._clear)
+                self._ledger.settle()
+                self._current, self._clears = MAIN, self._ledger.clears
+
+    def _clear(self) -> None:
+        log = self._log(MAIN)
+        assert log is not None
+        try:
+            log.clear()
+        except NotFound:
+            self._begin_anew()
+        if self._ledger.current != MAIN or len(self._live()) > 1:
+            self._ledger.note(Cleared(self._ports.timestamp()))
 
     def close(self) -> None:
         """Lets go of all files."""
         with self._guard:
             for log in self._logs.values():
-                log.close()
+                log.shared.close()
             self._ledger.close()
 
     def list_all(self) -> list[tuple[Branch, Conversation]]:
@@ -178,10 +176,13 @@ class Branches:
                 return
             if name != MAIN and self._log(name) is None:
                 raise no_branch(name)
-            with self._ledger.held():
+
+            def change() -> None:
                 self._check_live(name)
                 if self._ledger.current != name:
                     self._ledger.note(Current(name))
+
+            self._ledger.carry_out(change)
             self._ledger.settle()
             self._current = name
 
@@ -196,9 +197,12 @@ class Branches:
                 raise BranchError(f"{name!r} is the current branch", remedy="switch to another, or give force=True")
             if self._log(name) is None:
                 raise no_branch(name)
-            with self._ledger.held():
+
+            def change() -> None:
                 self._check_live(name)
                 self._ledger.note(msgspec.structs.replace(self._ledger.branches[name], deleted=True))
+
+            self._ledger.carry_out(change)
             if is_current:
                 self._current = MAIN
 
@@ -208,29 +212,29 @@ class Branches:
             check_name(name)
         with self._guard:
             self._writable(begins=True)
-            with self._ledger.held():
-                source = self._find(None)
-                if name is not None and name in self._ledger.branches:
-                    raise BranchError(f"the name {name!r} has already been used", remedy="choose another")
-                assert source is not None
-                log = self._log_of(source)
+            self._current = self._ledger.carry_out(lambda: self._create(name, choose))
+            return self._current
 
-                def fork(writer: SharedWriter) -> Branch:
-                    if isinstance(choose, Cut):
-                        conversation, cut = None, choose
-                    else:
-                        conversation = read_conversation(self._origin(Path(writer.path), writer.end))
-                        cut = choose(conversation)
-                    made = self._fork(conversation, cut, Place(writer.path, writer.end))
-                    own_name = name or self._free_name(cut.name)
-                    created = self._ports.timestamp()
-                    path = made.path.relative_to(self._home).as_posix()
-                    return Branch(own_name, made.id, path, created, source.branch, cut.turn, cut.after)
+    def _create(self, name: str | None, choose: Cut | Callable[[Conversation], Cut]) -> str:
+        source = self._find(None)
+        if name is not None and name in self._ledger.branches:
+            raise BranchError(f"the name {name!r} has already been used", remedy="choose another")
+        assert source is not None
 
-                branch = log.carry_out(fork)
-                self._ledger.note(branch)
-            self._current = branch.branch
-            return branch.branch
+        def fork(recorder: SharedRecorder) -> Branch:
+            end = Place(str(recorder.path), recorder.writer.end)
+            conversation, cut = None, choose
+            if not isinstance(cut, Cut):
+                conversation = read_conversation(self._origin(recorder.path, end.offset))
+                cut = cut(conversation)
+            made = self._fork(conversation, cut, end)
+            path = made.path.relative_to(self._home).as_posix()
+            own_name, created = name or self._free_name(cut.name), self._ports.timestamp()
+            return Branch(own_name, made.id, path, created, source.branch, cut.turn, cut.after)
+
+        branch = self._log_of(source).shared.carry_out(fork)
+        self._ledger.note(branch)
+        return branch.branch
 
     def record_usage(self, counted: object) -> bool:
         """Records what a run has used for the newest turn of the current branch; False if there is none."""
@@ -238,16 +242,14 @@ class Branches:
         if log is None:
             return False
 
-        def append(writer: SharedWriter) -> bool:
-            current = read_current(self._origin(Path(writer.path), writer.end))
+        def append(recorder: SharedRecorder) -> bool:
+            current = read_current(self._origin(recorder.path, recorder.writer.end))
             if current.turn is None:
                 return False
-            part = tell_usage(take_usage(counted, current.turn), current)
-            label = in_force(self._label).envelope
-            writer.append([encoder.line(part, self._ports.clock(), None, label)])
+            recorder.write([tell_usage(take_usage(counted, current.turn), current)])
             return True
 
-        return log.carry_out(append)
+        return log.shared.carry_out(append)
 
     def _fork(self, conversation: Conversation | None, cut: Cut, end: Place) -> SessionLog:
         """The rollout of a new branch, on the disk: it refers to the source up to where the cut is."""
@@ -259,7 +261,7 @@ class Branches:
             child = source.fork((place or end).offset, copy=self._is_deep(end))
         with child:
             if place is None:
-                child.event("items_removed", num_items=taken)
+                child.remove_items(taken)
         return child
 
     def _is_deep(self, end: Place) -> bool:
@@ -275,12 +277,11 @@ class Branches:
         return name
 
     def _read(self, branch: Branch) -> Conversation:
-        return self._log_of(branch).look(lambda path: read_conversation(self._origin(path, None)))
+        return self._log_of(branch).shared.read(lambda path: read_conversation(self._origin(path)))
 
-    def _origin(self, path: Path, size: int | None) -> Origin:
-        return Origin(
-            None, path, self._home, size=size, fs=self._ports.fs, keys=self._ports.keys, likely=self._places.likely
-        )
+    def _origin(self, path: Path, size: int | None = None, limits: Limits = DEFAULT) -> Origin:
+        fs, keys = self._ports.fs, self._ports.keys
+        return Origin(None, path, self._home, limits, size=size, fs=fs, keys=keys, likely=self._places.likely)
 
     def _live(self) -> list[Branch]:
         with self._guard:
@@ -314,7 +315,7 @@ class Branches:
             if log is None:
                 made = self._made[1] if self._made is not None and self._made[0] == branch.thread else None
                 find = functools.partial(self._places.find, branch)
-                log = ItemLog(find, self._ports, self._lock_timeout_s, self._places.likely, made)
+                log = ItemLog(SharedLog(find, self._ports, self._label, self._lock_timeout_s, made), self._origin)
                 self._logs[branch.thread] = log
             return log
 
@@ -333,15 +334,19 @@ class Branches:
 
     def _begun(self) -> ItemLog:
         """The log of the main branch, made if no other process was faster."""
-        with self._guard, self._ledger.held():
+
+        def begin() -> None:
             if MAIN not in self._ledger.branches:
                 self._begin_main()
+
+        with self._guard:
+            self._ledger.carry_out(begin)
             log = self._log()
             assert log is not None
             return log
 
     def _begin_anew(self) -> None:
-        """An empty rollout for the main branch, whose own is gone, unless another process was faster. In `held`."""
+        """An empty rollout for the main branch, whose own is gone, unless another process was faster."""
         try:
             self.path_of(self._ledger.branches[MAIN])
         except NotFound:

@@ -11,7 +11,8 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
+from typing import TypeVar
 
 import msgspec
 
@@ -22,6 +23,7 @@ from rollout.files.shared_writer import SharedWriter
 from rollout.files.writer import explained
 from rollout.session.environment import Ports
 
+T = TypeVar("T")
 MAIN = "main"
 _PLAIN = re.compile(rb"[^a-z0-9-]")
 _MOST_CHARACTERS = 200
@@ -69,7 +71,7 @@ class Cleared(msgspec.Struct, frozen=True):
 class Ledger:
     """The branches of one session, as the file says now. Safe to use from several processes.
 
-    A thread at a time, but for `held`, in which the others wait. SourceError, WriteError.
+    A thread at a time, but for `carry_out`, in which the others wait. SourceError, WriteError.
     """
 
     def __init__(self, ports: Ports, session_id: str, lock_timeout_s: float) -> None:
@@ -104,10 +106,9 @@ class Ledger:
         self._seen, self.is_settled = status, False
 
     def settle(self) -> None:
-        """Puts on the disk what others may not have put there: nothing durable may build on less. Not in `held`."""
+        """Puts on the disk what others may not have put there: nothing durable may build on less."""
         if not self.is_settled:
-            with self.held():
-                self._commit()
+            self.carry_out(self._commit)
 
     def _take(self, data: bytes) -> None:
         branches: dict[str, Branch] = {}
@@ -129,28 +130,21 @@ class Ledger:
                 clears += 1
         self.branches, self.current, self.clears = branches, current, clears
 
-    @contextlib.contextmanager
-    def held(self) -> Iterator[Ledger]:
-        """In the block nobody else changes the ledger, and it is up to date. Locked, WriteError.
+    def carry_out(self, work: Callable[[], T]) -> T:
+        """What `work` returns, called while nobody else changes the ledger, which is up to date. Locked, WriteError."""
 
-        In the threads that change a session no signal's exception comes between this and the block.
-        """
+        def change() -> T:
+            self.refresh()
+            return work()
+
         try:
-            writer = self._shared()
-            with writer.alone:
-                writer.check_usable()
-                try:
-                    writer.take(self._lock_timeout_s)
-                    self.refresh()
-                    yield self
-                finally:
-                    writer.give_back()
+            return self._shared().carry_out(change, self._lock_timeout_s)
         except (Poisoned, Displaced):
             self._writer = None  # opened again, which mends its end, by the next one
             raise
 
     def note(self, entry: Branch | Current | Cleared) -> None:
-        """Writes, durably. In `held` only."""
+        """Writes, durably. In `carry_out` only."""
         assert self._writer is not None
         self._writer.append([msgspec.json.encode(entry) + b"\n"])
         self.refresh()
@@ -179,7 +173,7 @@ class Ledger:
                 with contextlib.suppress(FileExistsError):
                     fs.open_append(self.path, create=True).close()
                     self._is_new = True
-            self._writer = SharedWriter.share(fs, self.path, holds_record=_is_entry, root=home, is_rollout=False)
+            self._writer = SharedWriter.share(fs, self.path, holds_record=_is_entry, root=home)
         return self._writer
 
 

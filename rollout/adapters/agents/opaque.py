@@ -16,8 +16,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from rollout.dialects.codex import encoder
+from rollout.dialects.codex import encoder, new_records
 from rollout.dialects.codex import envelope as codec
+from rollout.dialects.codex.encoder import Part
 from rollout.dialects.codex.items import is_shown
 from rollout.errors import RecordError
 from rollout.fold.history import AgentLine, Entry, raw_item
@@ -49,10 +50,11 @@ _decoder = msgspec.json.Decoder(_Line)
 _decode = _decoder.decode
 
 
-def lines_of(items: Iterable[object], unix_seconds: float, label: bytes = b"") -> list[bytes]:
-    """The line of each item; `label` is the envelope of a Label. RecordError if one of them is no JSON value."""
-    payloads = [_payload_of(item) for item in items]
-    return encoder.enclose_all(encoder.head("response_item", unix_seconds, None, label), payloads)
+def parts_of(items: Iterable[object]) -> list[Part]:
+    """The record of each item. RecordError if one of them is no JSON value, or no line could hold it."""
+    parts = [new_records.item(*_payload_of(item)) for item in items]
+    encoder.lines(parts, 0, None)  # refuses what is too deep or too long, before anything is made
+    return parts
 
 
 def _payload_of(item: object) -> tuple[bytes, bytes]:
@@ -132,7 +134,7 @@ def item_of(entry: Entry) -> Any:
 
 
 def _undone(payload: Any, how: str) -> Any:
-    """The item of a payload that `lines_of` has made of it."""
+    """The item of a payload that `parts_of` has made of it."""
     if isinstance(payload, dict):
         if how in _TEXT_FORMS and _is_one_text(payload.get("content")):
             payload["content"] = payload["content"][0]["text"]

@@ -41,10 +41,11 @@ _encode = msgspec.json.Encoder(enc_hook=dict).encode  # only mappings come to th
 
 
 class Part(NamedTuple):
-    """A record to be written: the line's `type`, and the JSON of its payload."""
+    """A record to be written: the line's `type`, the JSON of its payload, and what the envelope has behind that."""
 
     type: str
     payload: bytes
+    behind: bytes = b""
 
 
 class _LoneSurrogateError(ValueError):
@@ -143,6 +144,11 @@ def event(type: str, keys: Mapping[str, Any]) -> Part:
     return Part("event_msg", encode({"type": type, **keys}))
 
 
+def event_record(type: str, keys: Mapping[str, Any]) -> Part:
+    """An event_msg of any type that no method of its own writes. RecordError."""
+    return record("event_msg", {"type": type, **keys})
+
+
 def record(type: str, payload: object) -> Part:
     """A record of any type that no method of its own writes, known or not."""
     remedy = _WRITTEN_ELSEWHERE.get(type)
@@ -161,10 +167,19 @@ def record(type: str, payload: object) -> Part:
 
 def line(part: Part, unix_seconds: float, ordinal: int | None = None, label: bytes = b"") -> bytes:
     """The line, with its end; `unix_seconds` is its time, `label` the envelope of a Label."""
-    return enclose(head(part.type, unix_seconds, ordinal, label), part.payload)
+    return _enclose(_head_of(part.type, unix_seconds, ordinal, label), part)
 
 
-def head(type: str, unix_seconds: float, ordinal: int | None = None, label: bytes = b"") -> bytes:
+def lines(parts: Sequence[Part], unix_seconds: float, newest: int | None, label: bytes = b"") -> list[bytes]:
+    """The lines of records that are written at once, numbered behind the `newest`, or not at all."""
+    if newest is not None:
+        return [line(part, unix_seconds, newest + n, label) for n, part in enumerate(parts, 1)]
+    if len(parts) > 1 and len({part.type for part in parts}) == 1:
+        return _enclose_all(_head_of(parts[0].type, unix_seconds, None, label), parts)
+    return [line(part, unix_seconds, None, label) for part in parts]
+
+
+def _head_of(type: str, unix_seconds: float, ordinal: int | None, label: bytes) -> bytes:
     """What a line has ahead of its payload."""
     unix_ms = round(unix_seconds * 1000)
     return _head(unix_ms, type, label if ordinal is None else b'"ordinal":%d,%b' % (ordinal, label))
@@ -175,28 +190,28 @@ def _head(unix_ms: int, type: str, keys: bytes) -> bytes:
     return b'{"timestamp":"%b",%b"type":%b,"payload":' % (_timestamp(unix_ms).encode(), keys, _encode(mend_text(type)))
 
 
-def enclose(head: bytes, payload: bytes, behind: bytes = b"") -> bytes:
-    """The line, with its end, of a head and a payload; `behind` is what the envelope has behind that."""
+def _enclose(head: bytes, part: Part) -> bytes:
+    payload = part.payload
     if strict_json.is_too_deep(payload, DEFAULT.depth - 1):
         raise RecordError(f"nested deeper than {DEFAULT.depth}")
     if _BEGIN in payload:
         payload = payload.replace(_BEGIN, _ESCAPED)
-    made = b"%b%b%b}\n" % (head, payload, behind)
+    made = b"%b%b%b}\n" % (head, payload, part.behind)
     if len(made) > DEFAULT.line_bytes:
         raise RecordError(f"a line of {len(made)} bytes is longer than the limit of {DEFAULT.line_bytes}")
     return made
 
 
-def enclose_all(head: bytes, payloads: Sequence[tuple[bytes, bytes]]) -> list[bytes]:
-    """The same for many, each with what stands behind it: looked at one by one only if all together are too much."""
-    block = b"".join([payload + behind for payload, behind in payloads])
+def _enclose_all(head: bytes, parts: Sequence[Part]) -> list[bytes]:
+    """The same for many: looked at one by one only if all together are too much."""
+    block = b"".join([payload for _, payload, _ in parts])
     if (
         strict_json.count_opened(block) >= DEFAULT.depth
-        or len(head) + len(block) > DEFAULT.line_bytes - 2
+        or len(parts) * 64 + len(head) + len(block) > DEFAULT.line_bytes
         or _BEGIN in block
     ):
-        return [enclose(head, payload, behind) for payload, behind in payloads]
-    return [b"%b%b%b}\n" % (head, payload, behind) for payload, behind in payloads]
+        return [_enclose(head, part) for part in parts]
+    return [b"%b%b%b}\n" % (head, payload, behind) for _, payload, behind in parts]
 
 
 def timestamp(unix_seconds: float) -> str:
