@@ -84,6 +84,8 @@ def _spared(params: list[Any]) -> list[Any]:
 
 
 def _process_value(param: Any, convert: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
+    if ctx.resilient_parsing:  # a line that is being completed
+        return value
     wanted = getattr(getattr(param, "type_descriptor", None), "annotation", None)
     if value is None and not param.required:
         value = () if param.multiple or param.nargs == -1 else None
@@ -92,78 +94,66 @@ def _process_value(param: Any, convert: Callable[[Any, Any], Any], ctx: Any, val
     return value if param.callback is None else param.callback(ctx, param, value)
 
 
-class Status(enum.StrEnum):
-    """What can become of a line."""
-
-    visible = "visible"
-    replaced = "replaced"
-    rolled_back = "rolled_back"
-    removed = "removed"
-    metadata = "metadata"
-    event = "event"
-    damaged = "damaged"
-    blank = "blank"
-
-
-class Sort(enum.StrEnum):
-    """What a list is sorted by."""
-
-    created = "created"
-    updated = "updated"
+Status = enum.StrEnum("Status", "visible replaced rolled_back removed metadata event damaged blank")
+"""What can become of a line."""
+Sort = enum.StrEnum("Sort", "created updated")
+"""What a list is sorted by."""
+Kind = enum.StrEnum("Kind", "user assistant tool_call tool_output")
+"""What a text that was searched stands in."""
+Ignored = enum.StrEnum("Ignored", "outputs context reasoning")
+"""What may be different in a request to a recording."""
+Form = enum.StrEnum("Form", "html md json jsonl openai")
+"""What a session can be written as for others."""
+_LINE_KINDS = (
+    *("message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "local_shell_call"),
+    *("task_started", "task_complete", "turn_aborted", "turn_context", "compacted", "thread_rolled_back", "error"),
+)
 
 
-class Kind(enum.StrEnum):
-    """What a text that was searched stands in."""
+def sessions(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """The sessions that an argument can name, with what they are called."""
+    from rollout_cli import completion
 
-    user = "user"
-    assistant = "assistant"
-    tool_call = "tool_call"
-    tool_output = "tool_output"
+    return list(completion.sessions(ctx.params.get("home"), incomplete))
 
 
-class Ignored(enum.StrEnum):
-    """What may be different in a request to a recording."""
+def _turns(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    from rollout_cli import completion
 
-    outputs = "outputs"
-    context = "context"
-    reasoning = "reasoning"
+    return list(completion.turns(ctx.params.get("home"), ctx.params.get("source") or "", incomplete))
 
 
-class Form(enum.StrEnum):
-    """What a session can be written as for others."""
-
-    html = "html"
-    md = "md"
-    json = "json"
-    jsonl = "jsonl"
-    openai = "openai"
+def _line_kinds() -> list[str]:
+    return [*_LINE_KINDS]
 
 
-CHOICES: dict[str, tuple[str, ...]] = {
-    "--status": tuple(Status),
-    "--sort": tuple(Sort),
-    "--kind": tuple(Kind),
-    "tail --kind": (
-        *("message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "local_shell_call"),
-        *("task_started", "task_complete", "turn_aborted", "turn_context", "compacted", "thread_rolled_back", "error"),
-    ),
-    "--format": tuple(Form),
-    "--ignore": tuple(Ignored),
-    "shell": ("bash", "zsh", "fish"),
-}
-"""What an option or an argument can be, for the completion; of one command, where others know other values."""
-
-Source = Annotated[str, typer.Argument(metavar="FILE|ID", help=_REFERENCE)]
-Reference = Annotated[str, typer.Argument(metavar="ID", help=_REFERENCE)]
-References = Annotated[list[str], typer.Argument(metavar="ID...", help=_REFERENCE)]
+Source = Annotated[str, typer.Argument(metavar="FILE|ID", help=_REFERENCE, autocompletion=sessions)]
+Reference = Annotated[str, typer.Argument(metavar="ID", help=_REFERENCE, autocompletion=sessions)]
+References = Annotated[list[str], typer.Argument(metavar="ID...", help=_REFERENCE, autocompletion=sessions)]
 SomeReferences = Annotated[
-    list[str] | None, typer.Argument(metavar="[ID...]", help=f"Only these. {_REFERENCE}", show_default=False)
+    list[str] | None,
+    typer.Argument(metavar="[ID...]", help=f"Only these. {_REFERENCE}", show_default=False, autocompletion=sessions),
+]
+Before = Annotated[
+    str,
+    typer.Argument(
+        metavar="A[@POSITION]",
+        help="A session; @POSITION is a turn id or the beginning of one, ordinal:N, line:N or offset:N.",
+        autocompletion=sessions,
+    ),
+]
+After = Annotated[
+    str,
+    typer.Argument(metavar="B[@POSITION]", help="Another; @POSITION alone is one of A.", autocompletion=sessions),
 ]
 Home = Annotated[
     str | None,
     typer.Option("--home", metavar="DIR", help="Where the sessions are; else $ROLLOUT_HOME, $CODEX_HOME, ~/.codex."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys.")]
+TurnId = Annotated[
+    str | None, typer.Option("--turn", metavar="ID", help="Only lines of this turn.", autocompletion=_turns)
+]
 SessionId = Annotated[str | None, typer.Option("--session-id", metavar="ID", help="Only what carries this session id.")]
 Tags = Annotated[
     list[str] | None,
@@ -174,6 +164,7 @@ At = Annotated[
     typer.Option(
         "--at",
         metavar="POSITION",
+        autocompletion=_turns,
         help="As it was then: behind a turn (its id or the beginning of it), ordinal:N, line:N or offset:N.",
     ),
 ]
@@ -192,7 +183,10 @@ Damaged = Annotated[
 Archived = Annotated[bool, typer.Option("--archived", help="Only archived sessions.")]
 WithArchived = Annotated[bool, typer.Option("--with-archived", help="Archived sessions, too.")]
 LineKinds = Annotated[
-    list[str] | None, typer.Option("--kind", metavar="KIND", help="Only such lines: message, turn_context, …")
+    list[str] | None,
+    typer.Option(
+        "--kind", metavar="KIND", help="Only such lines: message, turn_context, …", autocompletion=_line_kinds
+    ),
 ]
 
 

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 from rollout_cli.export.chronicle import Chronicle
-from rollout_cli.export.facts import facts_of
-from rollout_cli.export.headings import name_turns
 from rollout_cli.export.page import to_page
 from rollout_cli.export.telling import Teller
 
@@ -64,7 +62,7 @@ def headings(page: str) -> list[str]:
 def page_of(source: Path, home: Path) -> str:
     """The page without the command around it, which takes longer for a short session."""
     chronicle, teller = Chronicle(str(source), str(home)), Teller(None)
-    return "".join(to_page(chronicle, name_turns(chronicle, teller), facts_of(chronicle, teller), teller, str))
+    return "".join(to_page(chronicle, teller, str))
 
 
 def test_a_turn_is_struck_through_in_every_recorded_case_if_and_only_if_it_does_not_stand() -> None:

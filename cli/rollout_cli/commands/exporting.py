@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,10 +13,11 @@ from rollout_cli.failures import FINE
 from rollout_cli.homes import point, reference
 from rollout_cli.options import At, Form, Home, Json, Source
 from rollout_cli.terminal import Output, print_error, progress
+from rollout_cli.units import count
+from rollout_cli.views import encode
 
 if TYPE_CHECKING:
     import rollout
-    from rollout_cli.export.chronicle import Chronicle
     from rollout_cli.terminal import ProgressCallback
 
 _FORM = "html, md, json, jsonl or openai; else as the output ends, or md."
@@ -48,19 +49,20 @@ def export(
     out = Output()
     with progress() as advance:
         pieces = _pieces(form, source, at, home, redactor, images, path, advance)
-        size = _print(out, form, pieces) if path is None else _write(path, pieces)
-    counts = {} if redactor is None else dict(redactor.counts)
+        if path is not None:
+            size = _write(path, pieces)
+        elif form in (Form.md, Form.html):
+            size = out.print_document(pieces)
+        else:
+            size = 0
+            out.print_json(pieces)
     if json:
-        told = {
-            "format": form.value,
-            "path": str(path),
-            "bytes": size,
-            "redacted": sum(counts.values()),
-            "kinds": counts,
-        }
-        out.print_json([_encode(told)])
+        counts = {} if redactor is None else dict(redactor.counts)
+        head = {"format": form.value, "path": str(path), "bytes": size}
+        out.print_json([encode({**head, "redacted": sum(counts.values()), "kinds": counts})])
     else:
-        print_error(f"rollout: {_tell(form, path, size)}{say_redacted(counts, redact=redact)}")
+        written = "" if path is None else f"{form.value} written to {path}, {size:,} bytes. "
+        print_error(f"rollout: {written}{say_redacted(redactor)}")
     return FINE
 
 
@@ -112,55 +114,26 @@ def _pieces(
     _spare_sources(path, chronicle.paths)
     if form is Form.jsonl:
         yield from values.to_jsonl(chronicle, redactor)
-        return
-    if form is Form.json:
+    elif form is Form.json:
         yield from values.to_json(chronicle, redactor)
-        return
-    for text in _documents(form, chronicle, redactor, images):
-        yield text.encode(errors="backslashreplace")
-
-
-def _documents(form: Form, chronicle: "Chronicle", redactor: "rollout.Redactor | None", images: bool) -> Iterator[str]:
-    from rollout_cli.export import markdown, page
-    from rollout_cli.export.facts import facts_of
-    from rollout_cli.export.headings import name_turns
-    from rollout_cli.export.telling import Teller
-
-    teller = Teller(redactor, images=images)
-    headings, facts = name_turns(chronicle, teller), facts_of(chronicle, teller)
-    if form is Form.md:
-        yield from markdown.to_markdown(chronicle, headings, facts, teller)
-        yield f"\n---\n{say_redacted(_counts(redactor), redact=redactor is not None)}\n"
     else:
-        yield from page.to_page(
-            chronicle, headings, facts, teller, lambda: say_redacted(_counts(redactor), redact=redactor is not None)
-        )
+        from rollout_cli.export import markdown, page
+        from rollout_cli.export.telling import Teller
+
+        write = markdown.to_markdown if form is Form.md else page.to_page
+        for text in write(chronicle, Teller(redactor, images=images), lambda: say_redacted(redactor)):
+            yield text.encode(errors="backslashreplace")
 
 
-def _counts(redactor: "rollout.Redactor | None") -> dict[str, int]:
-    return {} if redactor is None else dict(redactor.counts)
-
-
-def say_redacted(counts: dict[str, int], *, redact: bool) -> str:
+def say_redacted(redactor: "rollout.Redactor | None") -> str:
     """How many secrets were masked, and of which kinds."""
-    if not redact:
+    if redactor is None:
         return "Secrets were not looked for."
+    counts = sorted(redactor.counts.items(), key=lambda each: (-each[1], each[0]))
     if not counts:
         return "No secrets were found."
-    total = sum(counts.values())
-    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items(), key=lambda each: (-each[1], each[0])))
-    return f"{total} secret{'s' if total > 1 else ''} masked: {kinds}."
-
-
-def _tell(form: Form, path: Path | None, size: int) -> str:
-    return "" if path is None else f"{form.value} written to {path}, {size:,} bytes. "
-
-
-def _print(out: Output, form: Form, pieces: Iterable[bytes]) -> int:
-    if form in (Form.md, Form.html):
-        return out.print_document(pieces)
-    out.print_json(pieces)
-    return 0
+    kinds = ", ".join(f"{number} {kind}" for kind, number in counts)
+    return f"{count(redactor.total, 'secret')} masked: {kinds}."
 
 
 def _is_stream(path: Path) -> bool:
@@ -185,9 +158,3 @@ def _write(path: Path, pieces: Iterable[bytes]) -> int:
         with contextlib.suppress(FileNotFoundError):
             making.unlink()
     return size
-
-
-def _encode(value: Any) -> bytes:
-    import msgspec
-
-    return msgspec.json.encode(value)

@@ -34,7 +34,7 @@ def ls(
     """
     from rollout_cli.views.sessions import Listing
 
-    filters |= {"text": text, "subagents": subagents, "forks": forks}
+    filters |= {"text": text, "subagents": subagents, "forks": forks, "sort": sort.value}
     store = open_store(home)
     rows: list[Any] = []
     notes: list[Any] = []
@@ -42,7 +42,7 @@ def ls(
     with progress("sessions") as advance:
         while True:
             count = _PAGE_ROWS if everything else limit
-            page = store.list(limit=count, cursor=cursor, sort=sort.value, progress=advance, **filters)
+            page = store.list(limit=count, cursor=cursor, progress=advance, **filters)
             rows += page
             notes += page.notes
             left_out = {kind: count + page.left_out.get(kind, 0) for kind, count in left_out.items()}
@@ -52,7 +52,7 @@ def ls(
     show_view(Listing(store, rows, cursor, left_out, notes, sort.value), json=json)
     if not json:
         if not rows:
-            asks = any(value not in (None, False, {}) for value in filters.values())
+            asks = any(value not in (None, False, {}) for key, value in filters.items() if key != "sort")
             print_error(f"rollout: no sessions in {store.home}" + (" fit" if asks else ""))
         _print_rest(notes, left_out, cursor, "--all")
     return FINE

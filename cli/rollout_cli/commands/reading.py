@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 Full = Annotated[bool, typer.Option("--full", help="Whole texts.")]
 Statuses = Annotated[list[Status] | None, typer.Option("--status", help="Only lines of this status.")]
-_POINT = "@POSITION is a turn id or the beginning of one, ordinal:N, line:N or offset:N."
 
 
 def reconstruct(source: Source, home: Home = None, json: Json = False, at: At = None) -> int:
@@ -161,8 +160,8 @@ def show(
 
 
 def diff(
-    before: Annotated[str, typer.Argument(metavar="A[@POSITION]", help=f"A session, or a moment of it. {_POINT}")],
-    after: Annotated[str, typer.Argument(metavar="B[@POSITION]", help="Another; @POSITION alone is one of A.")],
+    before: options.Before,
+    after: options.After,
     home: Home = None,
     json: Json = False,
     full: Full = False,
@@ -202,7 +201,7 @@ def tail(
     everything: Annotated[bool, typer.Option("--all", help="Begin with the first line.")] = False,
     kind: options.LineKinds = None,
     status: Statuses = None,
-    turn: Annotated[str | None, typer.Option("--turn", metavar="ID", help="Only lines of this turn.")] = None,
+    turn: options.TurnId = None,
     interval: Annotated[
         str,
         typer.Option("--interval", metavar="AGE", help="How often to look: 1s, 5s; four times a second unless said."),

@@ -10,13 +10,8 @@ import typer
 from rollout_cli.failures import FINE
 from rollout_cli.terminal import Output, Wrapped
 
-
-class Shell(enum.StrEnum):
-    """The shells that there is a completion for."""
-
-    bash = "bash"
-    zsh = "zsh"
-    fish = "fish"
+Shell = enum.StrEnum("Shell", "bash zsh fish")
+"""The shells that there is a completion for."""
 
 
 def completion(
@@ -27,13 +22,12 @@ def completion(
     In ~/.bashrc: eval "$(rollout completion bash)". For zsh the same in ~/.zshrc, below compinit. For fish:
     rollout completion fish > ~/.config/fish/completions/rollout.fish
     """
-    from rollout_cli.completion import SCRIPTS
+    from rollout_cli.completion import SHELLS, script
 
     name = Path(os.environ.get("SHELL", "")).name if shell is None else shell.value
-    if name not in SCRIPTS:
+    if name not in SHELLS:
         from rollout.errors import UsageError
 
         raise UsageError("it is not clear which shell is meant", remedy="give bash, zsh or fish")
-    out = Output()
-    out.print(Wrapped((line,)) for line in SCRIPTS[name].splitlines())
+    Output().print(Wrapped((line,)) for line in script(name).splitlines())
     return FINE

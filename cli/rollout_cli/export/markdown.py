@@ -6,11 +6,11 @@ Everything that was recorded stands in fences longer than any in it, or is escap
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 import rollout
 from rollout_cli.export.chronicle import Chronicle, Section
-from rollout_cli.export.headings import Heading
+from rollout_cli.export.headings import facts_of, name_turns
 from rollout_cli.export.telling import Teller, Told, fate_of
 from rollout_cli.printable import printable
 from rollout_cli.units import local_time
@@ -19,12 +19,11 @@ _TICKS = re.compile(r"`+")
 _NOT_PLAIN = re.compile(r"([\\`*_{}\[\]<>()#!|&~])")
 
 
-def to_markdown(
-    chronicle: Chronicle, headings: Mapping[int, Heading], facts: list[tuple[str, str]], teller: Teller
-) -> Iterator[str]:
-    """Pieces of the document; `headings` are those of the turns, `facts` what there is to say of the session."""
+def to_markdown(chronicle: Chronicle, teller: Teller, end: Callable[[], str]) -> Iterator[str]:
+    """Pieces of the document. What stands at its `end` is asked for when all else has been read."""
+    headings = name_turns(chronicle, teller)
     yield "# Session\n\n"
-    yield "".join(f"- {key}: {inline(value)}\n" for key, value in facts)
+    yield "".join(f"- {key}: {inline(value)}\n" for key, value in facts_of(chronicle, teller))
     is_empty = True
     for section, entries in chronicle.read(teller.tells):
         if section.turn is not None:
@@ -36,6 +35,7 @@ def to_markdown(
                 yield from _piece(told, fate_of(entry.explained), entry.explained.line)
                 is_empty = False
     yield "\nNothing was said in this session.\n" if is_empty else ""
+    yield f"\n---\n{end()}\n"
 
 
 def _title(section: Section, turn: rollout.Turn, ours: str, teller: Teller) -> str:

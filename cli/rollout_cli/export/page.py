@@ -23,8 +23,7 @@ from markupsafe import Markup
 
 import rollout
 from rollout_cli.export.chronicle import Chronicle, Entry, Section
-from rollout_cli.export.facts import title_of
-from rollout_cli.export.headings import Heading
+from rollout_cli.export.headings import Heading, facts_of, name_turns, title_of
 from rollout_cli.export.telling import Teller, Told, fate_of
 from rollout_cli.printable import is_harmless, printable
 from rollout_cli.units import count, local_time
@@ -56,17 +55,9 @@ class _Part:
     closes: bool
 
 
-def to_page(
-    chronicle: Chronicle,
-    headings: Mapping[int, Heading],
-    facts: Sequence[tuple[str, str]],
-    teller: Teller,
-    end: Callable[[], str],
-) -> Iterator[str]:
-    """Pieces of the page; `headings` are those of the turns, `facts` what there is to say of the session.
-
-    What stands at its `end` is asked for when all else has been read.
-    """
+def to_page(chronicle: Chronicle, teller: Teller, end: Callable[[], str]) -> Iterator[str]:
+    """Pieces of the page. What stands at its `end` is asked for when all else has been read."""
+    headings = name_turns(chronicle, teller)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE), autoescape=True, finalize=_put, keep_trailing_newline=True
     )
@@ -75,7 +66,7 @@ def to_page(
         title=title_of(headings.values()) or "Session",
         style=Markup((_HERE / "page.css").read_text("utf-8")),
         script=Markup((_HERE / "page.js").read_text("utf-8")),
-        facts=facts,
+        facts=facts_of(chronicle, teller),
         contents=[section for section in chronicle.sections if section.turn is not None],
         names=_name_turns(chronicle.sections),
         headings=headings,
