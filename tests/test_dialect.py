@@ -25,8 +25,6 @@ STILL = {
     "rollout.adapters.agents.opaque",
     "rollout.adapters.agents.turns",
     "rollout.adapters.agents.usage",
-    "rollout.adapters.responses.calls",
-    "rollout.adapters.responses.recording",
     # rollout.files
     "rollout.files.bases",
     "rollout.files.common_base",

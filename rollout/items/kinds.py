@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -31,6 +32,11 @@ ITEM_TYPES = HIDDEN_ITEM_TYPES | {
     "additional_tools",
     "agent_message",
 }
+
+
+COMPACTIONS = frozenset({"compaction", "context_compaction"})
+"""Items that hold a history in short, as only the model's provider can read it."""
+_MODEL_TYPES = frozenset({"reasoning", "mcp_list_tools", "mcp_approval_request", *COMPACTIONS})
 
 
 class TypeAndRole(msgspec.Struct, frozen=True, gc=False):
@@ -81,6 +87,16 @@ def is_visible(type: str, role: str | None) -> bool:
     if type == "message":
         return role is not None and role != "system"
     return type not in HIDDEN_ITEM_TYPES
+
+
+def is_made_by_model(item: Mapping[str, Any]) -> bool:
+    """Whether a model makes such an item; all others are its input."""
+    kind = item.get("type")
+    if kind == "message":
+        return item.get("role") == "assistant"
+    if kind == "tool_search_output":
+        return item.get("execution") == "server"
+    return isinstance(kind, str) and (kind in _MODEL_TYPES or kind.endswith("_call"))
 
 
 _message = msgspec.json.Decoder(Message)

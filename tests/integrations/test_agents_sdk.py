@@ -16,6 +16,7 @@ import tarfile
 import venv
 from collections import Counter
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -54,7 +55,8 @@ def fetch(version: str, folder: Path) -> Path:
                 f"{named} cannot be fetched (ROLLOUT_OFFLINE=1 leaves its tests out): {done.stderr}", pytrace=False
             )
         with tarfile.open(folder / f"openai_agents-{version}.tar.gz") as packed:
-            packed.extractall(folder, filter="data")
+            safely: Any = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # 3.11.4 and newer have it
+            packed.extractall(folder, **safely)
     return target
 
 

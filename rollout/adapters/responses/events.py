@@ -10,9 +10,10 @@ import datetime
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rollout.adapters.responses.calls import COMPACTIONS, Call, Kind
+from rollout.adapters.responses.calls import Call, Kind
 from rollout.dialects.codex.prompt import PROGRAM_KEYS
 from rollout.fold.history import Item
+from rollout.items.kinds import COMPACTIONS
 
 Event = dict[str, Any]
 DELTA_CHARACTERS = 64

@@ -26,12 +26,12 @@ from rollout.adapters.responses.matching import (
     make_comparable,
     may_ignore,
 )
+from rollout.dialects.codex.model_calls import truncation_of
 from rollout.dialects.codex.prompt import make_prompt
 from rollout.errors import UsageError
 from rollout.files.encrypted.keys import Cipher
 from rollout.files.source import AnySource, find
 from rollout.fold.history import Item
-from rollout.items.truncation import Truncation
 from rollout.limits import DEFAULT, Limits
 from rollout.session.state import State, read_state
 
@@ -144,7 +144,7 @@ class Recording:
         excess = len(asked) - len(recorded)
         if call is not None and call.summarizes and excess == 1 and asked[-1].item.get("role") == "user":
             asked = asked[:-1]  # what the model is told to sum up with is not recorded
-        return find_difference(recorded, asked, _truncation(state.reference_context)), excess
+        return find_difference(recorded, asked, truncation_of(state.reference_context)), excess
 
     def _told_next(self) -> str:
         return f"call {self._next + 1}" if self._next < len(self.calls) else "nothing"
@@ -202,14 +202,6 @@ def _input_of(request: Mapping[str, Any]) -> list[Item]:
 
 def _last_key(asked: Sequence[Asked]) -> str | None:
     return asked[-1].key if asked else None
-
-
-def _truncation(context: Mapping[str, Any] | None) -> Truncation | None:
-    policy = (context or {}).get("truncation_policy")
-    if not isinstance(policy, dict):
-        return None
-    mode, limit = policy.get("mode"), policy.get("limit")
-    return Truncation(mode, limit) if mode in ("bytes", "tokens") and isinstance(limit, int) and limit >= 0 else None
 
 
 def _explain(call: Call | None, apart: Difference, calls: int) -> str:

@@ -1,0 +1,131 @@
+"""What the records of a log say of the calls of its model: what it made, what it was asked with, what that cost.
+
+A reader of calls (`rollout.adapters.responses`) knows these and no record.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from rollout.dialects.codex.names import TURN_ABORTED, TURN_COMPLETED, TURN_STARTED
+from rollout.dialects.codex.prompt import unwrap_item
+from rollout.items.kinds import COMPACTIONS, SESSION_ITEM, is_made_by_model, is_visible
+from rollout.items.truncation import Truncation
+
+_CHANGES_HISTORY = frozenset({"thread_rolled_back", "items_removed"})
+_ENDS_CALL = frozenset({*TURN_STARTED, *TURN_COMPLETED, TURN_ABORTED, *_CHANGES_HISTORY, "error"})
+_UNTOLD = frozenset({SESSION_ITEM, "tool_search_output"})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Made:
+    """The model made an item."""
+
+    item: dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Given:
+    """What the model is asked with has one item more, the record's own if it is one (else it is unknown which)."""
+
+    is_item: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Compacted:
+    """A history in short takes the place of the other. `items` are the model's provider's own, `summary` a model's."""
+
+    items: tuple[dict[str, Any], ...]
+    summary: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Ended:
+    """A turn begins or ends, or what it did is taken back (`changes_history`): no call reaches over that."""
+
+    changes_history: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Charged:
+    """A report of what the newest call cost. `totals` (None: not told) are the same where the same call is told again."""
+
+    usage: dict[str, Any] | None
+    totals: dict[str, Any] | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Chose:
+    """The model that answers from here on."""
+
+    model: str
+
+
+Fact: TypeAlias = Made | Given | Compacted | Ended | Charged | Chose
+
+
+def fact_of(type: str, kind: str | None, role: str | None, payload: Callable[[], Any]) -> Fact | None:
+    """What a record says of calls; None if nothing.
+
+    Args:
+        type: The record's.
+        kind: Its payload's type.
+        role: Of a message, whose it is.
+        payload: Decodes the payload; called only where it is needed.
+    """
+    if type == "response_item" and kind is not None:
+        return _item(kind, role, payload)
+    if type == "inter_agent_communication":
+        return Given(is_item=False)
+    if type == "compacted":
+        said = _object(payload())
+        items, summary = said.get("replacement_history"), said.get("message")
+        items = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+        is_own = any(isinstance(each := item.get("type"), str) and each in COMPACTIONS for item in items)
+        return Compacted(tuple(items) if is_own else (), summary if isinstance(summary, str) else None)
+    if type == "turn_context":
+        model = _object(payload()).get("model")
+        return Chose(model) if isinstance(model, str) else None
+    if type == "token_usage_record":
+        return Charged(_usage(_object(payload()).get("usage")), None)
+    if type == "event_msg" and kind == "token_count":
+        info = _object(_object(payload()).get("info"))
+        totals = info.get("total_token_usage")
+        return Charged(_usage(info.get("last_token_usage")), totals) if isinstance(totals, dict) else None
+    return Ended(kind in _CHANGES_HISTORY) if type == "event_msg" and kind in _ENDS_CALL else None
+
+
+def truncation_of(context: object) -> Truncation | None:
+    """How outputs were cut on their way to the model, by the settings of a turn; None: not at all, or it is not told."""
+    policy = _object(_object(context).get("truncation_policy"))
+    mode, limit = policy.get("mode"), policy.get("limit")
+    return Truncation(mode, limit) if mode in ("bytes", "tokens") and isinstance(limit, int) and limit >= 0 else None
+
+
+def _item(kind: str, role: str | None, payload: Callable[[], Any]) -> Fact | None:
+    item: dict[str, Any] | None = {"type": kind, "role": role}  # enough to tell whose it is, but for two kinds
+    if kind in _UNTOLD:
+        item = unwrap_item(_object(payload()))
+    if item is None or not is_visible(str(item.get("type")), item.get("role")):
+        return None
+    return Made(unwrap_item(_object(payload())) or {}) if is_made_by_model(item) else Given(is_item=True)
+
+
+def _usage(recorded: object) -> dict[str, Any] | None:
+    """Token counts in the keys of the Responses API."""
+    if not isinstance(recorded, dict):
+        return None
+    counts = {key: value for key, value in recorded.items() if isinstance(value, int)}
+    return {
+        "input_tokens": counts.get("input_tokens", 0),
+        "input_tokens_details": {"cached_tokens": counts.get("cached_input_tokens", 0)},
+        "output_tokens": counts.get("output_tokens", 0),
+        "output_tokens_details": {"reasoning_tokens": counts.get("reasoning_output_tokens", 0)},
+        "total_tokens": counts.get("total_tokens", 0),
+    }
+
+
+def _object(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
