@@ -88,10 +88,8 @@ class _CallReader:
             case Compacted(items, summary):
                 if items:
                     self._add(record, path, Kind.COMPACTION, items)
-                elif (
-                    self.calls and summary is not None and summary.endswith(_last_text(self.calls[-1]) or summary + "…")
-                ):
-                    self._change(summarizes=True)
+                elif summary is not None and self.calls and (text := _last_text(self.calls[-1])):
+                    self._change(summarizes=self.calls[-1].summarizes or summary.endswith(text))
                 self._is_open, self._last = False, None
             case Ended(changes_history):
                 self._is_open, self._last = False, None if changes_history else self._last

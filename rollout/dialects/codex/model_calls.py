@@ -50,7 +50,7 @@ class Ended:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Charged:
-    """A report of what the newest call cost. `totals` (None: not told) are the same where the same call is told again."""
+    """A report of what the newest call cost. `totals` (None: not told) are the same where it is told once more."""
 
     usage: dict[str, Any] | None
     totals: dict[str, Any] | None
@@ -98,7 +98,7 @@ def fact_of(type: str, kind: str | None, role: str | None, payload: Callable[[],
 
 
 def truncation_of(context: object) -> Truncation | None:
-    """How outputs were cut on their way to the model, by the settings of a turn; None: not at all, or it is not told."""
+    """How outputs were cut on their way to the model, by the settings of a turn; None: not at all, or not told."""
     policy = _object(_object(context).get("truncation_policy"))
     mode, limit = policy.get("mode"), policy.get("limit")
     return Truncation(mode, limit) if mode in ("bytes", "tokens") and isinstance(limit, int) and limit >= 0 else None
