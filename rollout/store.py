@@ -40,7 +40,6 @@ Progress: TypeAlias = Callable[[int, int], None]
 T = TypeVar("T")
 VERSION = "0.1.0"
 """The `cli_version` of a log whose maker does not say one: this library's."""
-_RESERVED = frozenset({"id", "timestamp", "forked_from_id", "history_base", "history_mode"})
 
 
 class Store:
@@ -92,29 +91,25 @@ class Store:
             UsageError: a key is not for the caller to say, or a label is none.
             WriteError: the file cannot be made.
         """
-        from rollout.dialects.codex.encoder import Part, encode, timestamp
+        from rollout.dialects.codex.encoder import new_session_meta, timestamp
         from rollout.session.label_scope import in_force
         from rollout.session.log import create_log
         from rollout.session.log_path import new_path
 
         label = in_force().around(labels.label(session_id, tags))
-        if reserved := sorted(_RESERVED & more.keys()):
-            raise UsageError(f"{reserved[0]} is not for the caller to say", remedy="leave it out")
         thread, created = self._ports.new_id(), self._ports.clock()
-        said = {"text": base_instructions} if isinstance(base_instructions, str) else base_instructions
-        meta = {
-            "id": thread,
-            "timestamp": timestamp(created),
-            "cwd": os.fspath(cwd),
-            "originator": originator,
-            "cli_version": more.pop("cli_version", VERSION),
-            "source": source,
-            "model_provider": model_provider,
-            **({} if said is None else {"base_instructions": said}),
-            **({} if git is None else {"git": git}),
-            **more,
-        }
-        part = Part("session_meta", encode(meta))
+        part = new_session_meta(
+            thread,
+            timestamp(created),
+            VERSION,
+            more,
+            cwd=os.fspath(cwd),
+            originator=originator,
+            source=source,
+            model_provider=model_provider,
+            base_instructions=base_instructions,
+            git=git,
+        )
         path = new_path(self._ports, thread)
         return create_log(path, thread, part, created, self._ports, durability, label=label)
 

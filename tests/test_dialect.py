@@ -26,12 +26,10 @@ STILL = {
     "rollout.adapters.agents.turns",
     "rollout.adapters.agents.usage",
     # rollout.files
-    "rollout.files.bases",
     "rollout.files.common_base",
     "rollout.files.displaced",
     "rollout.files.encrypted.lines",
     "rollout.files.fork",
-    "rollout.files.layout",
     "rollout.files.lineage",
     "rollout.files.log_end",
     "rollout.files.positions",
@@ -45,13 +43,8 @@ STILL = {
     "rollout.fold.token_meter",
     "rollout.fold.token_records",
     # rollout.home
-    "rollout.home.doctor_file",
-    "rollout.home.index.entry",
-    "rollout.home.index.scan",
-    "rollout.home.lifecycle",
     "rollout.home.maintenance.copied_prefix",
     "rollout.home.maintenance.disk_usage",
-    "rollout.store",
     # rollout.session
     "rollout.session.difference",
     "rollout.session.following",

@@ -1,4 +1,4 @@
-"""Which file a rollout continues: what its session_meta says (`history_base`), and where the file lies.
+"""Where the file lies that a rollout continues, its base (see `dialects.codex.session_meta`).
 
 A base is named by its file's id, the last UUID of the file's name: of a thread's first file that is the thread's id, of
 a revert's file its own second one. Case, folder and `.zst` do not matter. Who reads a base, makes one or looks for
@@ -17,9 +17,9 @@ import contextlib
 import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from rollout import ids
+from rollout.dialects.codex.names import ARCHIVE_FOLDER
 from rollout.files import layout as homes
 from rollout.files.disk import REAL, FileSystem
 from rollout.files.layout import RolloutFile
@@ -29,33 +29,6 @@ from rollout.ids import FileId
 _ID_CHARACTERS = 36
 _DAYS = (0, -1, 1)
 """A folder is named by the day in its writer's own time zone."""
-
-
-class Base(NamedTuple):
-    """What a session_meta says of the file that it continues; None for what it does not say, or not as it should.
-
-    `end` is the number of bytes, `ordinal` that behind the last line of them; `told` and `told_end` are the id and the
-    end as they stand there.
-    """
-
-    id: FileId | None
-    end: int | None
-    ordinal: int | None
-    told: object
-    told_end: object
-
-
-def base_of(meta: Mapping[str, Any] | None) -> Base | None:
-    """The base in the payload of a session_meta; None if it names none."""
-    said = (meta or {}).get("history_base")
-    if said is None:
-        return None
-    keys = said if isinstance(said, dict) else {"thread_id": said}
-    id, end, ordinal = (keys.get(key) for key in ("thread_id", "end_byte_offset", "end_ordinal_exclusive"))
-    is_end = isinstance(end, int) and not isinstance(end, bool) and end >= 0
-    is_ordinal = isinstance(ordinal, int) and not isinstance(ordinal, bool)
-    file = ids.file_id_of(id) if isinstance(id, str) else None
-    return Base(file, end if is_end else None, ordinal if is_ordinal else None, id, end)
 
 
 Likely = Callable[[str], Iterable[Path]]
@@ -113,7 +86,7 @@ class Bases:
 
     def _places(self, id: FileId, beside: Path | None) -> Iterator[Iterable[RolloutFile]]:
         home = self._home
-        if beside is not None and (home is None or beside != home / "archived_sessions"):
+        if beside is not None and (home is None or beside != home / ARCHIVE_FOLDER):
             yield self._in(beside, id)
         if home is None:
             return

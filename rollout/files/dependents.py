@@ -13,9 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from rollout import ids
+from rollout.dialects.codex.session_meta import Base, base_of
 from rollout.errors import InUse, SourceError
 from rollout.files import layout as homes
-from rollout.files.bases import Base, Bases, base_of
+from rollout.files.bases import Bases
 from rollout.files.disk import REAL, FileSystem
 from rollout.files.lineage import Lineage, open_path
 from rollout.files.port import Status

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rollout import ids
+from rollout.dialects.codex.names import ARCHIVE_FOLDER, SESSIONS_FOLDER
 from rollout.errors import Ambiguous, NotFound
 from rollout.files.disk import REAL, FileSystem
 from rollout.files.port import Listed
@@ -105,20 +106,20 @@ def absolute(home: str | os.PathLike[str] | None) -> Path:
 def home_of(path: Path) -> Path | None:
     """The home that a file lies in, by the folders above it; None if it lies in none."""
     for parent in path.absolute().parents:
-        if parent.name in ("sessions", "archived_sessions"):
+        if parent.name in (SESSIONS_FOLDER, ARCHIVE_FOLDER):
             return parent.parent
     return None
 
 
 def day_folder(home: Path, day: str) -> Path:
     """Where the rollouts of a day lie, which is told as 2026-03-20 or as the time in a file's name."""
-    return home.joinpath("sessions", *day[:10].split("-"))
+    return home.joinpath(SESSIONS_FOLDER, *day[:10].split("-"))
 
 
 def usual_places(home: Path, name: str) -> list[Path]:
     """Where a rollout of a home lies that nobody has moved by hand: in the folder of its day, or in the archive."""
     parts = ids.parse_file_name(name)
-    return [] if parts is None else [day_folder(home, parts.time) / name, home / "archived_sessions" / name]
+    return [] if parts is None else [day_folder(home, parts.time) / name, home / ARCHIVE_FOLDER / name]
 
 
 _LEVELS = 3
@@ -131,7 +132,7 @@ def _not_told(path: Path, what: str) -> None:
 
 def folders(home: Path, odd: Odd = _not_told, *, fs: FileSystem = REAL) -> Iterator[tuple[Path, bool, list[Listed]]]:
     """The folders of a home that rollouts can lie in, whether of archived ones, and what is in each; in no order."""
-    waiting = [(home / "archived_sessions", True, 0), (home / "sessions", False, _LEVELS)]
+    waiting = [(home / ARCHIVE_FOLDER, True, 0), (home / SESSIONS_FOLDER, False, _LEVELS)]
     while waiting:
         folder, archived, depth = waiting.pop()
         try:
@@ -158,16 +159,16 @@ def scan(home: Path, odd: Odd = _not_told, *, fs: FileSystem = REAL, twins: bool
 
 def holds(home: Path, folder: Path, *, fs: FileSystem = REAL) -> bool:
     """Whether `scan` comes to a folder: the archive, or one below `sessions`."""
-    if folder == home / "archived_sessions":
+    if folder == home / ARCHIVE_FOLDER:
         return True
-    above = home / "sessions"
+    above = home / SESSIONS_FOLDER
     is_below = folder.is_relative_to(above) and len(folder.relative_to(above).parts) <= _LEVELS
     return is_below and is_looked_into(home, folder, fs=fs)
 
 
 def is_looked_into(home: Path, folder: Path, *, fs: FileSystem = REAL) -> bool:
     """Whether `scan` comes to a folder below `sessions`: it is there, and no link leads to it."""
-    above = home / "sessions"
+    above = home / SESSIONS_FOLDER
     for name in folder.relative_to(above).parts:
         try:
             if Listed(name, "directory") not in fs.listed(above):

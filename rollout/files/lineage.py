@@ -16,9 +16,10 @@ from typing import Any
 from rollout import ids
 from rollout.dialects.codex import envelope
 from rollout.dialects.codex.envelope import holds_record as holds_record
+from rollout.dialects.codex.session_meta import Base, base_of
 from rollout.errors import NotFound, SourceError, TooLarge
 from rollout.files import layout as homes
-from rollout.files.bases import Base, Bases, base_of
+from rollout.files.bases import Bases
 from rollout.files.disk import REAL, FileSystem, ReadFile
 from rollout.files.encrypted.keys import NO_KEYS, Keys
 from rollout.files.encrypted.reader import DecryptingSource, is_encrypted, plain_source

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Iterator
 from pathlib import Path
 
+from rollout.dialects.codex.session_meta import is_paginated
 from rollout.errors import RolloutError
 from rollout.files import recovery
 from rollout.files.disk import FileSystem
@@ -99,7 +100,7 @@ class Checkup:
             opened = lineage.opened[0]
             end = recovery.inspect_first(opened.stored, opened.source.size, holds_record)
             reason = _why_not_resumed(opened)
-            if reason is None and (opened.session or {}).get("history_mode") == "paginated":
+            if reason is None and is_paginated(opened.session):
                 is_numbered = ending_of(lineage).ordinal is not None
                 reason = None if is_numbered else "it is paginated, and its lines are not numbered"
         report = None

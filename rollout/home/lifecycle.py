@@ -23,6 +23,8 @@ from pathlib import Path
 
 from rollout import ids
 from rollout.dialects.codex import encoder
+from rollout.dialects.codex.names import ARCHIVE_FOLDER
+from rollout.dialects.codex.session_meta import without_base
 from rollout.errors import InUse, NotFound, RolloutError, UsageError, WriteError
 from rollout.files import fork as forks
 from rollout.files import layout as homes
@@ -95,7 +97,7 @@ class Keeper:
         WriteError: the archive has a file of that name, or the disk fails (what was moved stays there; once more moves
         the rest). Locked, UsageError (outside of the home).
         """
-        return self._move(path, lambda file: self.home / "archived_sessions" / file.name, "archived", is_reversed=False)
+        return self._move(path, lambda file: self.home / ARCHIVE_FOLDER / file.name, "archived", is_reversed=False)
 
     def unarchive(self, path: Path) -> Path:
         """Moves the thread back to the day that its files' names tell. As `archive`."""
@@ -110,7 +112,7 @@ class Keeper:
         self.tidy()
         files = self.files_of(path)
         self._check_inside(path, files)
-        archive = self.home / "archived_sessions"
+        archive = self.home / ARCHIVE_FOLDER
         moves = [(file, place(file)) for file in files if (file.parent == archive) is is_reversed]
         with self._locked(files, what):
             for file, target in moves:
@@ -178,11 +180,10 @@ class Keeper:
             end = forks.newest_point(path, self.fs).offset
             with Origin(None, path, self.home, size=end, fs=self.fs, keys=self.keys).opened() as lineage:
                 meta = forks.meta_of(lineage.opened[0])
-                if meta is None or "history_base" not in meta.payload:
+                line = None if meta is None else without_base(meta.line, meta.payload)
+                if meta is None or line is None:
                     return path
-                payload = {k: v for k, v in meta.payload.items() if k != "history_base"}
-                line = {key: value for key, value in meta.line.items() if key != "ordinal"}
-                head = encoder.encode({**line, "payload": payload}) + b"\n"
+                head = encoder.encode(line) + b"\n"
                 segments = forks.whole(lineage)
                 keys = cipher_for(opened.source for opened in lineage.opened)
                 cipher = None if keys is None else LineCipher(keys, lineage.opened[0].thread or "")

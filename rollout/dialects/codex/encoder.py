@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Raw
 
 from rollout.dialects.codex import records as r
-from rollout.errors import RecordError
+from rollout.errors import RecordError, UsageError
 from rollout.fold.history import History
 from rollout.format import strict_json
 from rollout.format.surrogates import mend, mend_json, mend_text
@@ -38,6 +38,7 @@ _JSON_SPACE = b" \t\r\n"
 _BYTES = (bytes, bytearray, memoryview, Raw)
 _PLAIN = frozenset({str, int, bool, type(None)})
 _encode = msgspec.json.Encoder(enc_hook=dict).encode  # only mappings come to the hook
+_NOT_FOR_CALLERS = frozenset({"id", "timestamp", "forked_from_id", "history_base", "history_mode"})
 
 
 class Part(NamedTuple):
@@ -273,3 +274,39 @@ def _shaped(type: str, payload: bytes) -> Any:
         raise RecordError(f"not a {type or 'value'}: {error}") from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise RecordError(f"not JSON: {error}") from None
+
+
+def new_session_meta(
+    thread: str,
+    timestamp: str,
+    version: str,
+    more: Mapping[str, Any],
+    *,
+    cwd: str,
+    originator: str,
+    source: str | Mapping[str, Any],
+    model_provider: str,
+    base_instructions: str | Mapping[str, Any] | None,
+    git: Mapping[str, Any] | None,
+) -> Part:
+    """The session_meta of a new thread; `more` are further keys of it, and can say another `version`.
+
+    Raises:
+        UsageError: `more` has what is not for the caller to say.
+        RecordError: it cannot be written as JSON.
+    """
+    if reserved := sorted(_NOT_FOR_CALLERS & more.keys()):
+        raise UsageError(f"{reserved[0]} is not for the caller to say", remedy="leave it out")
+    said = {"text": base_instructions} if isinstance(base_instructions, str) else base_instructions
+    meta = {
+        "id": thread,
+        "timestamp": timestamp,
+        "cwd": cwd,
+        "originator": originator,
+        "cli_version": version,
+        "source": source,
+        "model_provider": model_provider,
+        **({} if said is None else {"base_instructions": said}),
+        **({} if git is None else {"git": git}),
+    }
+    return Part("session_meta", encode({**meta, **more}))

@@ -14,8 +14,8 @@ from collections.abc import Iterable
 from typing import NamedTuple, Protocol
 
 from rollout.dialects.codex import envelope
+from rollout.dialects.codex.session_meta import base_of
 from rollout.errors import NoKey, SourceError, WrongKey
-from rollout.files.bases import base_of
 from rollout.files.encrypted import lines as encrypted
 from rollout.files.encrypted.keys import KEYS_FILE, Cipher, Keys
 from rollout.files.encrypted.lines import LineCipher, Parts

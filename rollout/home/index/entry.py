@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from rollout import ids
-from rollout.files.bases import base_of
+from rollout.dialects.codex.session_meta import facts_of
 from rollout.fold.token_ledger import TokenSpend
 
 UNREADABLE = "cannot be read: "
@@ -86,41 +86,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
         return next((other for other in (self.forked_from, self.base_thread) if other not in (None, thread)), None)
 
 
-def entry_of_meta(meta: dict[str, Any] | None, thread: str) -> Entry:
+def entry_of_meta(meta: Mapping[str, Any] | None, thread: str) -> Entry:
     """The fields of an entry that a session_meta gives."""
-    meta = meta or {}
-    git, source, parent = meta.get("git"), meta.get("source"), None
-    if isinstance(source, dict):
-        spawn = source.get("subagent")
-        spawn = spawn.get("thread_spawn") if isinstance(spawn, dict) else None
-        parent = spawn.get("parent_thread_id") if isinstance(spawn, dict) else None
-        source = next(iter(source), None)
-    return Entry(
-        thread=thread,
-        created=_text(meta.get("timestamp")),
-        cwd=_text(meta.get("cwd")),
-        git_branch=_text(git.get("branch")) if isinstance(git, dict) else None,
-        model_provider=_text(meta.get("model_provider")),
-        originator=_text(meta.get("originator")),
-        cli_version=_text(meta.get("cli_version")),
-        source=_text(source),
-        parent=_id(parent),
-        forked_from=_id(meta.get("forked_from_id")),
-        base=base_id(meta),
-        base_thread=base_id(meta),
-    )
-
-
-def base_id(meta: dict[str, Any] | None) -> str | None:
-    """The id of the file that one with this session_meta continues, or what stands there instead of one."""
-    base = base_of(meta)
-    return None if base is None else base.id or _text(base.told)
-
-
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
-def _id(value: object) -> str | None:
-    """A thread id as file names have it; any other text as it stands."""
-    return (ids.file_id_of(value) or value) if isinstance(value, str) else None
+    facts = facts_of(meta)
+    return Entry(thread, *facts, facts.base)

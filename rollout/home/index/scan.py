@@ -16,13 +16,14 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
 from rollout.dialects.codex import envelope
+from rollout.dialects.codex.session_meta import base_id, lineage_of
 from rollout.errors import NotFound, TooLarge
-from rollout.files.bases import Bases, base_of
+from rollout.files.bases import Bases
 from rollout.files.disk import REAL, FileSystem
 from rollout.files.encrypted.keys import NO_KEYS, Keys
 from rollout.files.lineage import Head, Lineage, Opened, open_bytes, open_path, visible_end
@@ -39,7 +40,7 @@ from rollout.format.labels import can_hold_label, label_of
 from rollout.format.records import Segment
 from rollout.home.index.checkpoint import Checkpoint, Prefix
 from rollout.home.index.database import Link
-from rollout.home.index.entry import EMPTY, FOREIGN, TOO_LARGE, Entry, base_id, entry_of_meta
+from rollout.home.index.entry import EMPTY, FOREIGN, TOO_LARGE, Entry, entry_of_meta
 from rollout.limits import DEFAULT, KIB, TURN_TEXT_CHARACTERS, Limits
 
 _MOST_NUMBER = 1 << 62  # what the encodings of numbers hold
@@ -264,7 +265,7 @@ class _Log:
         checkpoint = Checkpoint(
             memory=memory,
             join=lines.checksum_before(opened.source, whole),
-            meta=None if opened.session is None or not is_kept else _kept_meta(opened.session),
+            meta=None if opened.session is None or not is_kept else lineage_of(opened.session),
             meta_is_first=opened.head.is_first,
             first=_within(found.first, whole),
             base=_within(found.base, whole),
@@ -462,13 +463,3 @@ def _begin(line: bytes, first: Mark) -> str:
 def _within(fact: tuple[int, int, Fact] | None, end: int) -> tuple[int, int, Fact] | None:
     """What lies in a base or ahead of the end of the memory."""
     return fact if fact is not None and (fact[0] > 0 or fact[1] < end) else None
-
-
-def _kept_meta(meta: dict[str, Any]) -> dict[str, Any]:
-    """What a lineage needs of a session_meta."""
-    kept: dict[str, Any] = {"id": meta["id"]} if isinstance(meta.get("id"), str) else {}
-    base = base_of(meta)
-    if base is not None and base.id is not None and max(base.end or 0, abs(base.ordinal or 0)) < _MOST_NUMBER:
-        numbers = {"end_byte_offset": base.end, "end_ordinal_exclusive": base.ordinal}
-        kept["history_base"] = {"thread_id": base.id, **numbers}
-    return kept

@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rollout.dialects.codex import envelope
+from rollout.dialects.codex.session_meta import base_of
 from rollout.errors import Conflict, RecordError, UsageError, WriteError
 from rollout.files import layout as homes
-from rollout.files.bases import base_of
 from rollout.files.dependents import Users
 from rollout.files.disk import FileSystem
 from rollout.files.encrypted.keys import Keys
