@@ -196,13 +196,13 @@ class Meddling(RealFileSystem):
         super().__init__()
         self.deeds = [*deeds]
 
-    def open_append(self, path: AnyPath, *, create: bool = False, mode: int = 0o600) -> AppendFile:
+    def open_append(self, path: AnyPath, *, create: bool = False) -> AppendFile:
         deed = self.deeds.pop(0) if self.deeds else ""
         if deed == "seal":
             sealing.seal(REAL, Path(path), held_by=ME)
         elif deed == "unseal":
             sealing.unseal(REAL, Path(path), held_by=ME)
-        file = super().open_append(path, create=create, mode=mode)
+        file = super().open_append(path, create=create)
         if deed == "seal when it is open":
             sealing.seal(REAL, Path(path), held_by=ME)
         return file

@@ -306,11 +306,11 @@ class RealFileSystem:
                 raise _no_rollout(name, "a socket or a device") from error
             raise SourceError(f"cannot be opened: {error.strerror}", path=name) from error
 
-    def open_append(self, path: AnyPath, *, create: bool = False, mode: int = 0o600) -> AppendFile:
+    def open_append(self, path: AnyPath, *, create: bool = False) -> AppendFile:
         name = self._place(path)
         flags = os.O_RDWR | os.O_APPEND | _OPEN | _NOFOLLOW | (os.O_CREAT | os.O_EXCL if create else 0)
         try:
-            return _AppendFile(_regular(os.open(name, flags, mode), name), name)
+            return _AppendFile(_regular(os.open(name, flags, 0o600), name), name)
         except IsADirectoryError as error:
             raise _no_rollout(name, "a directory") from error
         except OSError as error:
@@ -346,9 +346,6 @@ class RealFileSystem:
 
     def rename(self, source: AnyPath, target: AnyPath) -> None:
         os.replace(self._place(source), self._place(target))
-
-    def link(self, source: AnyPath, target: AnyPath) -> None:
-        os.link(self._place(source), self._place(target), follow_symlinks=False)
 
     def unlink(self, path: AnyPath) -> None:
         os.unlink(self._place(path))

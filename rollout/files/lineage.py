@@ -22,7 +22,7 @@ from rollout.files import layout as homes
 from rollout.files.bases import Bases
 from rollout.files.disk import REAL, FileSystem, ReadFile
 from rollout.files.encrypted.keys import NO_KEYS, Keys
-from rollout.files.encrypted.reader import DecryptingSource, is_encrypted, plain_source
+from rollout.files.encrypted.reader import AnyText, DecryptingSource, plain_source, text_of
 from rollout.files.log_end import ordinal_of
 from rollout.files.plain import FileSource
 from rollout.files.recovery import ends_in_whole_batch, incomplete_batch_start
@@ -48,8 +48,6 @@ class _Memory:
 
 
 _NUL_RUN = re.compile(rb"\0+")
-AnyText = FileSource | SealedSource | lines.BytesSource | DecryptingSource
-"""The text of a rollout: as it stands there, unpacked, decrypted."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -157,22 +155,6 @@ def open_path(
     except BaseException:
         file.close()
         raise
-
-
-def text_of(
-    source: FileSource | SealedSource | lines.BytesSource,
-    keys: Keys,
-    limits: Limits = DEFAULT,
-    path: Path | None = None,
-    start: int = 0,
-) -> AnyText:
-    """The source, with its lines opened if they are encrypted; looking for that reads what is read next anyway."""
-    if not is_encrypted(source, min(limits.chunk_bytes, limits.first_chunk_bytes), start):
-        return source
-    named = None if path is None else ids.parse_file_name(path.name)
-    return DecryptingSource(
-        source, keys, limits, None if path is None else str(path), None if named is None else named.thread
-    )
 
 
 def _open_either(path: Path, fs: FileSystem) -> tuple[ReadFile, Path]:

@@ -40,11 +40,9 @@ class MemoryFile:
 
     @property
     def identity(self) -> tuple[int, int]:
-        """As the port says."""
         return (0, self._node.number)
 
     def size(self) -> int:
-        """As the port says."""
         return len(self._node.data)
 
     def data_start(self) -> int:
@@ -52,11 +50,9 @@ class MemoryFile:
         return 0
 
     def read_at(self, offset: int, n: int) -> bytes:
-        """As the port says."""
         return bytes(self._node.data[offset : offset + n])
 
     def append(self, data: bytes) -> int:
-        """As the port says."""
         with self._fs.mutex:
             self._node.data += data
             self._node.mtime_ns = time.time_ns()
@@ -66,12 +62,10 @@ class MemoryFile:
         """As the port says: there is no disk."""
 
     def truncate(self, size: int) -> None:
-        """As the port says."""
         with self._fs.mutex:
             del self._node.data[size:]
 
     def set_mtime(self, ns: int) -> None:
-        """As the port says."""
         self._node.mtime_ns = ns
 
     def lock(self, holder: Holder, at: AnyPath | None = None) -> None:
@@ -81,7 +75,6 @@ class MemoryFile:
             self.hold(0.0)
 
     def hold(self, timeout_s: float) -> None:
-        """As the port says."""
         deadline = time.monotonic() + timeout_s
         while not self._take():
             if time.monotonic() >= deadline:
@@ -100,17 +93,14 @@ class MemoryFile:
             return False
 
     def release(self) -> None:
-        """As the port says."""
         with self._fs.mutex:
             if self._node.holder is not None and self._node.holder() is self:
                 self._node.holder = None
 
     def whereabouts(self) -> str | None:
-        """As the port says."""
         return self._fs.path_of(self._node)
 
     def close(self) -> None:
-        """As the port says."""
         self.release()
 
 
@@ -133,7 +123,6 @@ class MemoryFileSystem:
             return next((path for path, found in self._files.items() if found is node), None)
 
     def open_read(self, path: AnyPath) -> MemoryFile:
-        """As the port says."""
         name = _name(path)
         if name in self._dirs:
             raise NotARollout("is a directory, not a rollout", path=name, remedy="give the path of a rollout file")
@@ -142,8 +131,7 @@ class MemoryFileSystem:
             raise NotFound("there is no such file", path=name, remedy="check the path")
         return MemoryFile(self, node, name)
 
-    def open_append(self, path: AnyPath, *, create: bool = False, mode: int = 0o600) -> MemoryFile:
-        """As the port says."""
+    def open_append(self, path: AnyPath, *, create: bool = False) -> MemoryFile:
         name = _name(path)
         with self.mutex:
             self._check_parent(name)
@@ -156,11 +144,9 @@ class MemoryFileSystem:
             return MemoryFile(self, self._files.setdefault(name, _Node()), name)
 
     def write_new(self, path: AnyPath, data: bytes) -> None:
-        """As the port says."""
         self.open_append(path, create=True).append(data)
 
     def mkdir(self, path: AnyPath) -> None:
-        """As the port says."""
         name = _name(path)
         with self.mutex:
             self._check_parent(name)
@@ -172,31 +158,18 @@ class MemoryFileSystem:
         """As the port says: there is no disk."""
 
     def rename(self, source: AnyPath, target: AnyPath) -> None:
-        """As the port says."""
         with self.mutex:
             self._check_parent(_name(target))
             self._files[_name(target)] = self._take(_name(source))
 
-    def link(self, source: AnyPath, target: AnyPath) -> None:
-        """As the port says."""
-        with self.mutex:
-            self._check_parent(_name(target))
-            if _name(target) in self._files:
-                raise _error(FileExistsError, errno.EEXIST, _name(target))
-            node = self._take(_name(source))
-            self._files[_name(source)] = self._files[_name(target)] = node
-
     def unlink(self, path: AnyPath) -> None:
-        """As the port says."""
         with self.mutex:
             self._take(_name(path))
 
     def names(self, path: AnyPath) -> list[str]:
-        """As the port says."""
         return [each.name for each in self.listed(path)]
 
     def listed(self, path: AnyPath) -> list[Listed]:
-        """As the port says."""
         name = _name(path)
         with self.mutex:
             if name in self._files:
@@ -212,7 +185,6 @@ class MemoryFileSystem:
             return sorted(found)
 
     def status(self, path: AnyPath) -> Status:
-        """As the port says."""
         node = self._files.get(_name(path))
         if node is None and _name(path) in self._dirs:
             return Status(0, 0, (0, 0), stat.S_IFDIR | 0o700)

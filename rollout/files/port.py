@@ -11,16 +11,17 @@ What goes past it: SQLite and its file (`home.index.database`), the temporary fi
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import errno
 import json
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple, Protocol
 
-from rollout.errors import Locked
+from rollout.errors import Locked, NotFound, RolloutError, WriteError
 
 AnyPath = str | os.PathLike[str]
 
@@ -76,6 +77,29 @@ class ShortWrite(OSError):
     def __init__(self, written: int, wanted: int) -> None:
         super().__init__(errno.EIO, f"only {written} of {wanted} bytes were written")
         self.written, self.wanted = written, wanted
+
+
+def explain(error: OSError, path: AnyPath, what: str) -> RolloutError:
+    """The exception that says that a file could not be `what` (written, sealed, …), and why."""
+    match error:
+        case FileNotFoundError() | NotADirectoryError():
+            return NotFound("there is no such file", path=path, remedy="check the path")
+        case FileExistsError():
+            return WriteError("is there already", path=path, remedy="open it for append")
+        case PermissionError():
+            return WriteError(f"may not be {what}", path=path, remedy="check the permissions of it and its directories")
+        case _:
+            remedy = "mend what the system complains of, then try again"
+            return WriteError(f"cannot be {what}: {error.strerror}", path=path, remedy=remedy)
+
+
+@contextlib.contextmanager
+def explained(path: AnyPath, what: str) -> Iterator[None]:
+    """Turns an OSError into what `explain` makes of it."""
+    try:
+        yield
+    except OSError as error:
+        raise explain(error, path, what) from error
 
 
 class Listed(NamedTuple):
@@ -158,8 +182,8 @@ class FileSystem(Protocol):
     def open_read(self, path: AnyPath) -> ReadFile:
         """NotFound, NotARollout (a directory, a FIFO, a device: never blocks) or SourceError."""
 
-    def open_append(self, path: AnyPath, *, create: bool = False, mode: int = 0o600) -> AppendFile:
-        """`create`: the file must not be there yet, else it must. FileExistsError, FileNotFoundError, NotARollout."""
+    def open_append(self, path: AnyPath, *, create: bool = False) -> AppendFile:
+        """`create`: it (0600) must not be there yet, else it must. FileExistsError, FileNotFoundError, NotARollout."""
 
     def write_new(self, path: AnyPath, data: bytes) -> None:
         """A new file (0600) with `data`, synced; its directory is not. FileExistsError."""
@@ -172,9 +196,6 @@ class FileSystem(Protocol):
 
     def rename(self, source: AnyPath, target: AnyPath) -> None:
         """Atomic; replaces `target`."""
-
-    def link(self, source: AnyPath, target: AnyPath) -> None:
-        """A second name. FileExistsError."""
 
     def unlink(self, path: AnyPath) -> None:
         """Removes a name."""

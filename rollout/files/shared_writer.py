@@ -18,9 +18,9 @@ from rollout.files import recovery
 from rollout.files.appender import Appender
 from rollout.files.directories import make_dirs
 from rollout.files.disk import AnyPath, AppendFile, FileSystem
-from rollout.files.port import Durability, ReadFile
+from rollout.files.port import Durability, ReadFile, explained
 from rollout.files.staging import remove_half_made
-from rollout.files.writer import closing_on_error, explained
+from rollout.files.writer import closing_on_error
 from rollout.limits import KIB
 
 T = TypeVar("T")
@@ -63,10 +63,10 @@ class SharedWriter(Appender):
             WriteError: It cannot be opened, or its folder cannot be made.
         """
         name = os.fspath(path)
-        with explained(name):
+        with explained(name, "written"):
             file = fs.open_append(name)
         with closing_on_error(file):
-            with explained(name):
+            with explained(name, "written"):
                 dirs = [] if is_named else make_dirs(fs, os.path.dirname(name) or ".", root=root)
             writer = cls(fs, name, file, dirs, Durability.NONE)
             writer._holds_record = holds_record
@@ -91,7 +91,7 @@ class SharedWriter(Appender):
         with self._alone:
             self.check_usable()
             try:
-                with explained(self.path):
+                with explained(self.path, "written"):
                     self._file.hold(timeout_s)
                     self._catch_up()
                 found = work()

@@ -8,13 +8,13 @@ import socket
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from rollout.errors import Locked, NotFound, RecordError, RolloutError, WriteError
+from rollout.errors import Locked, NotFound, RecordError, WriteError
 from rollout.files import recovery
 from rollout.files.appender import Appender
 from rollout.files.directories import make_dirs
 from rollout.files.disk import AnyPath, AppendFile, FileSystem
 from rollout.files.lineage import holds_record
-from rollout.files.port import Durability, Holder
+from rollout.files.port import Durability, Holder, explained
 from rollout.files.sealed import seal
 from rollout.files.staging import new_file, publish, remove_half_made
 
@@ -49,7 +49,7 @@ class Writer(Appender):
         WriteError if the file is there already or cannot be made; then it is not left behind.
         """
         name = os.fspath(path)
-        with explained(name):
+        with explained(name, "written"):
             with _unmade(name, "its directories could not be put on the disk"):
                 dirs = make_dirs(fs, os.path.dirname(name) or ".", root=root)
             with new_file(fs, name) as (file, half_made):
@@ -89,10 +89,10 @@ class Writer(Appender):
         NotFound, NotARollout, Locked, or WriteError if it cannot be mended.
         """
         name = os.fspath(path)
-        with explained(name):
+        with explained(name, "written"):
             file = fs.open_append(name)
         with closing_on_error(file):
-            with explained(name):
+            with explained(name, "written"):
                 file.lock(held_by)
                 remove_half_made(fs, name)
                 dirs = make_dirs(fs, os.path.dirname(name) or ".", root=root)
@@ -124,27 +124,6 @@ def _unmade(path: str, what: str) -> Iterator[None]:
     except OSError as error:
         remedy = "nothing of it is left; mend what the system complains of, then try again"
         raise WriteError(f"{what}: {error.strerror}", path=path, remedy=remedy) from error
-
-
-@contextlib.contextmanager
-def explained(path: str) -> Iterator[None]:
-    """Turns an OSError of opening into an exception of this library."""
-    try:
-        yield
-    except OSError as error:
-        raise _explain(error, path) from error
-
-
-def _explain(error: OSError, path: str) -> RolloutError:
-    match error:
-        case FileNotFoundError() | NotADirectoryError():
-            return NotFound("there is no such file", path=path, remedy="check the path")
-        case FileExistsError():
-            return WriteError("is there already", path=path, remedy="open it for append")
-        case PermissionError():
-            return WriteError("may not be written", path=path, remedy="check the permissions of it and its directories")
-        case _:
-            return WriteError(f"cannot be opened for append: {error.strerror}", path=path)
 
 
 def _checked(block: bytes) -> bytes:

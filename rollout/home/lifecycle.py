@@ -34,6 +34,7 @@ from rollout.files.disk import FileSystem
 from rollout.files.encrypted.keys import NO_KEYS, Keys
 from rollout.files.encrypted.lines import LineCipher
 from rollout.files.encrypted.reader import cipher_for
+from rollout.files.port import explained
 from rollout.files.sealed import seal
 from rollout.files.source import Origin
 from rollout.files.staging import ASIDE, HALF_MADE, hidden, parse_hidden, replace
@@ -244,21 +245,12 @@ class Keeper:
     @contextlib.contextmanager
     def _locked(self, files: Sequence[Path], what: str) -> Iterator[None]:
         """Under the writers' locks. What the system refuses, here or inside, is a WriteError."""
-        try:
-            with contextlib.ExitStack() as held:
-                for path in files:
-                    file = self.fs.open_append(path)
-                    held.callback(file.close)
-                    file.lock(holder(self.now()))
-                yield
-        except (FileNotFoundError, NotADirectoryError) as error:
-            raise NotFound("there is no such file", path=files[-1], remedy="check the path") from error
-        except PermissionError as error:
-            remedy = "check the permissions of it and its directory"
-            raise WriteError(f"may not be {what}", path=files[-1], remedy=remedy) from error
-        except OSError as error:
-            remedy = "mend what the system complains of, then try again"
-            raise WriteError(f"cannot be {what}: {error.strerror}", path=files[-1], remedy=remedy) from error
+        with explained(files[-1], what), contextlib.ExitStack() as held:
+            for path in files:
+                file = self.fs.open_append(path)
+                held.callback(file.close)
+                file.lock(holder(self.now()))
+            yield
 
 
 def _refuse_if_used(path: Path, used: Sequence[User]) -> None:

@@ -23,7 +23,7 @@ from rollout.errors import NotFound, RolloutError, UsageError, WriteError
 from rollout.files import fork as forks
 from rollout.files import layout as homes
 from rollout.files.encrypted.lines import LineCipher
-from rollout.files.encrypted.scribes import cipher_behind, last_number
+from rollout.files.encrypted.reader import cipher_behind, last_number
 from rollout.files.fork import Point
 from rollout.files.lineage import open_path
 from rollout.files.log_end import Ending, LeftOpen, ending_of

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from rollout.errors import Displaced, Locked, NotFound, Poisoned, SourceError
 from rollout.files.displaced import stands_at_end
-from rollout.files.encrypted.scribes import encryption_behind
+from rollout.files.encrypted.reader import encryption_behind
 from rollout.files.lineage import holds_record, open_path
 from rollout.files.log_end import newest_ordinal
 from rollout.files.plain import FileSource

@@ -30,12 +30,11 @@ class OpKind(enum.Enum):
     SYNC_DIR = "sync dir"
     CREATE = "create"
     MKDIR = "mkdir"
-    LINK = "link"
     UNLINK = "unlink"
     RENAME = "rename"
 
 
-NAMING = frozenset({OpKind.CREATE, OpKind.MKDIR, OpKind.LINK, OpKind.UNLINK, OpKind.RENAME})
+NAMING = frozenset({OpKind.CREATE, OpKind.MKDIR, OpKind.UNLINK, OpKind.RENAME})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -160,7 +159,7 @@ class SimulatedDisk:
         except OSError as error:
             raise NotFound("there is no such file", path=path) from error
 
-    def open_append(self, path: AnyPath, *, create: bool = False, mode: int = 0o600) -> SimulatedFile:
+    def open_append(self, path: AnyPath, *, create: bool = False) -> SimulatedFile:
         with self._mutex:
             if create:
                 self._add(OpKind.CREATE, path)
@@ -190,13 +189,6 @@ class SimulatedDisk:
             old_node, old_name = self._place(source)
             node, name = self._place(target)
             self.do(Op(OpKind.RENAME, node, name, self._find(source), old_node=old_node, old_name=old_name))
-
-    def link(self, source: AnyPath, target: AnyPath) -> None:
-        with self._mutex:
-            found = self._find(source)
-            self._refuse_existing(target)
-            node, name = self._place(target)
-            self.do(Op(OpKind.LINK, node, name, found))
 
     def unlink(self, path: AnyPath) -> None:
         with self._mutex:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import re
 from collections.abc import Callable
 from typing import TypeVar
@@ -18,9 +17,8 @@ import msgspec
 
 from rollout.errors import Displaced, NotFound, Poisoned
 from rollout.files.directories import make_dirs, mark_synced
-from rollout.files.port import Status
+from rollout.files.port import Status, explained
 from rollout.files.shared_writer import SharedWriter
-from rollout.files.writer import explained
 from rollout.session.environment import Ports
 
 T = TypeVar("T")
@@ -168,7 +166,7 @@ class Ledger:
         """The ledger's file, made if it is not there; its name is on the disk when the first note is."""
         if self._writer is None:
             fs, home = self._ports.fs, self._ports.home
-            with explained(os.fspath(self.path)):
+            with explained(self.path, "written"):
                 make_dirs(fs, self.path.parent, root=home)
                 with contextlib.suppress(FileExistsError):
                     fs.open_append(self.path, create=True).close()

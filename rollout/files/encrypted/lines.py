@@ -33,10 +33,10 @@ from msgspec import Raw
 from rollout.dialects.codex import envelope
 from rollout.errors import RecordError, WriteError
 from rollout.files.encrypted.keys import ID_CHARACTERS, NONCE_BYTES, TAG_BYTES, Cipher
-from rollout.format import strict_json
-from rollout.limits import DEFAULT
+from rollout.format import lines, strict_json
+from rollout.limits import DEFAULT, KIB, MIB
 
-SIGN = b'"encrypted":{"v":'
+_SIGN = b'"encrypted":{"v":'
 _OPEN = b'"encrypted":{"v":1,"key":"'
 _DATA = b',"data":"'
 _CLOSE = b'"}}'
@@ -47,6 +47,11 @@ _ORDINAL = re.compile(rb'\{(?:"timestamp":"[^"\\]*",)?"ordinal":(\d+),')
 _PLAIN_TEXT = re.compile(rb'"[^"\\]*"')
 _raw_keys = msgspec.json.Decoder(dict[str, Raw])
 _encode = msgspec.json.encode
+
+
+_HEAD_BYTES = 64 * KIB
+_DAMAGED_BYTES = MIB
+"""So much damage at the beginning of a file is looked through for what stands behind it."""
 
 
 class _Inner(msgspec.Struct, forbid_unknown_fields=True):
@@ -77,7 +82,7 @@ class Parts(NamedTuple):
     key_id: str
 
 
-def has_shape(line: bytes) -> bool:
+def _has_shape(line: bytes) -> bool:
     """Whether a line is an encrypted one, as far as one can see without a key."""
     try:
         _shape.decode(line)
@@ -86,15 +91,52 @@ def has_shape(line: bytes) -> bool:
     return True
 
 
-def has_beginning(piece: bytes) -> bool:
+def _has_beginning(piece: bytes) -> bool:
     """Whether that is how an encrypted line begins, which may go on behind it."""
     at = piece.find(_OPEN)
     return at >= 0 and ordinal_of(piece) is not None and piece.endswith(_PAYLOAD, 0, at)
 
 
-def resembles_head(line: bytes) -> bool:
+def _resembles_head(line: bytes) -> bool:
     """Whether a first line is an encrypted session_meta, or was one before some byte of it was changed."""
     return sum(sign in line for sign in _HEAD_SIGNS) > 1
+
+
+def is_encrypted(source: lines.Source, first_bytes: int, start: int = 0) -> bool:
+    """Whether a file holds encrypted lines: `first_bytes` of it from `start` on are looked at, its end if need be.
+
+    One changed byte does not make it a plain file, wherever it is. Where nothing but damage is found there, encrypted
+    lines may have been written behind it (see `cipher_behind`): then more is looked at.
+    """
+    block = source.read_at(start, min(first_bytes, max(source.size - start, 0)))
+    while b"\n" not in block and len(block) < _HEAD_BYTES and (left := source.size - start - len(block)) > 0:
+        block += source.read_at(start + len(block), min(len(block), left))
+    if (_SIGN in block and _holds_encrypted(block)) or _resembles_head(block.partition(b"\n")[0]):
+        return True
+    whole = block.rfind(b"\n") + 1
+    if (not whole and start + len(block) >= source.size) or any(map(envelope.holds_record, block[:whole].split(b"\n"))):
+        return False
+    if whole and (found := _is_encrypted_behind(source, start + whole)) is not None:
+        return found
+    at = max(source.size - first_bytes, start)  # its first line is long: what shows it may be what was changed
+    block = source.read_at(at, source.size - at)
+    return _SIGN in block and _holds_encrypted(block)
+
+
+def _is_encrypted_behind(source: lines.Source, start: int) -> bool | None:
+    """Whether the first line from `start` on that can be told is an encrypted one; None if none is near."""
+    for block in lines.forward(source, start, min(source.size, start + _DAMAGED_BYTES)):
+        for line in block.lines if isinstance(block, lines.Batch) else ():
+            if _SIGN in line and _has_shape(line):
+                return True
+            if envelope.holds_record(line):
+                return False
+    return None
+
+
+def _holds_encrypted(block: bytes) -> bool:
+    found = block.split(b"\n")
+    return _has_beginning(found[-1]) or any(_SIGN in line and _has_shape(line) for line in found)
 
 
 def parts_of(line: bytes) -> Parts | None:

@@ -4,42 +4,45 @@ Whole lines are opened as they are asked for, so reading stays as lazy as it is 
 are kept. A line that cannot be opened is damage in its place, and so is any plain line: nobody can slip one in. Where
 numbers do not follow one another, lines were taken out, doubled or moved: that is in `damage`.
 
+What is written behind the lines of a file goes by the whole lines that are there. A record that is not encrypted makes
+it a plain rollout, which stays one; an encrypted line an encrypted one. A file in which no line can be read, or that
+has none, becomes an encrypted one where there are keys: what a crash has left of an encrypted one may be all that it
+holds.
+
 NoKey: a line names a key that is not there. WrongKey: a key opens neither the line nor any of the others that are at
 hand. Only reading lines raises them: what the session_meta says readably can be had without a key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
 
+from rollout import ids
 from rollout.dialects.codex import envelope
 from rollout.dialects.codex.session_meta import base_of
-from rollout.errors import NoKey, SourceError, WrongKey
+from rollout.errors import NoKey, SourceError, UsageError, WrongKey
 from rollout.files.encrypted import lines as encrypted
 from rollout.files.encrypted.keys import KEYS_FILE, Cipher, Keys
-from rollout.files.encrypted.lines import LineCipher, Parts
+from rollout.files.encrypted.lines import LineCipher, Parts, is_encrypted, parts_of
+from rollout.files.plain import FileSource
+from rollout.files.port import AnyPath, ReadFile
+from rollout.files.sealed.reader import SealedSource
 from rollout.format import lines
-from rollout.limits import KIB, MIB, Limits
+from rollout.limits import DEFAULT, KIB, Limits
 
 _HEAD_BYTES = 64 * KIB
 _STEP_BYTES = 4 * KIB
 _KEPT = 3
-_DAMAGED_BYTES = MIB
-"""So much damage at the beginning of a file is looked through for what stands behind it."""
 _SHORTEST = len(envelope.UNOPENED) + 1
 _CHANGED, _PLAIN = b"c", b"p"
 _BLANK = b"\0 \t\r"
 
 
-class Stored(Protocol):
-    """A file's bytes, or those of the text that is packed in it."""
-
-    @property
-    def size(self) -> int: ...
-    @property
-    def bytes_read(self) -> int: ...
-    def read_at(self, offset: int, n: int, /) -> bytes: ...
+PlainText = FileSource | SealedSource | lines.BytesSource
+"""The text of a rollout as it stands there, or unpacked."""
 
 
 class _Stretch(NamedTuple):
@@ -52,50 +55,11 @@ class _Stretch(NamedTuple):
     ends: bool
 
 
-def is_encrypted(source: Stored, first_bytes: int, start: int = 0) -> bool:
-    """Whether a file holds encrypted lines: `first_bytes` of it from `start` on are looked at, its end if need be.
-
-    One changed byte does not make it a plain file, wherever it is. Where nothing but damage is found there, encrypted
-    lines may have been written behind it (see `scribes`): then more is looked at.
-    """
-    block = source.read_at(start, min(first_bytes, max(source.size - start, 0)))
-    while b"\n" not in block and len(block) < _HEAD_BYTES and (left := source.size - start - len(block)) > 0:
-        block += source.read_at(start + len(block), min(len(block), left))
-    if (encrypted.SIGN in block and _holds_encrypted(block)) or encrypted.resembles_head(block.partition(b"\n")[0]):
-        return True
-    whole = block.rfind(b"\n") + 1
-    if (not whole and start + len(block) >= source.size) or any(map(envelope.holds_record, block[:whole].split(b"\n"))):
-        return False
-    if whole and (found := _is_encrypted_behind(source, start + whole)) is not None:
-        return found
-    at = max(source.size - first_bytes, start)  # its first line is long: what shows it may be what was changed
-    block = source.read_at(at, source.size - at)
-    return encrypted.SIGN in block and _holds_encrypted(block)
-
-
-def _is_encrypted_behind(source: Stored, start: int) -> bool | None:
-    """Whether the first line from `start` on that can be told is an encrypted one; None if none is near."""
-    for block in lines.forward(source, start, min(source.size, start + _DAMAGED_BYTES)):
-        for line in block.lines if isinstance(block, lines.Batch) else ():
-            if encrypted.SIGN in line and encrypted.has_shape(line):
-                return True
-            if envelope.holds_record(line):
-                return False
-    return None
-
-
-def _holds_encrypted(block: bytes) -> bool:
-    found = block.split(b"\n")
-    return encrypted.has_beginning(found[-1]) or any(
-        encrypted.SIGN in line and encrypted.has_shape(line) for line in found
-    )
-
-
 class DecryptingSource:
     """Made of an encrypted file's bytes; `name_thread` is the thread id that its name tells."""
 
     def __init__(
-        self, stored: Stored, keys: Keys, limits: Limits, path: str | None = None, name_thread: str | None = None
+        self, stored: PlainText, keys: Keys, limits: Limits, path: str | None = None, name_thread: str | None = None
     ) -> None:
         self.stored = stored
         self.damage: list[tuple[int, str]] = []
@@ -350,3 +314,77 @@ def cipher_for(sources: Iterable[lines.Source]) -> Cipher | None:
 def plain_source(source: lines.Source) -> lines.Source:
     """The bytes that stand on the disk (unpacked) behind a source."""
     return source.stored if isinstance(source, DecryptingSource) else source
+
+
+AnyText = PlainText | DecryptingSource
+"""The text of a rollout: as it stands there, unpacked, decrypted."""
+
+
+def text_of(
+    source: PlainText,
+    keys: Keys,
+    limits: Limits = DEFAULT,
+    path: Path | None = None,
+    start: int = 0,
+) -> AnyText:
+    """The source, with its lines opened if they are encrypted; looking for that reads what is read next anyway."""
+    if not is_encrypted(source, min(limits.chunk_bytes, limits.first_chunk_bytes), start):
+        return source
+    named = None if path is None else ids.parse_file_name(path.name)
+    return DecryptingSource(
+        source, keys, limits, None if path is None else str(path), None if named is None else named.thread
+    )
+
+
+def cipher_behind(source: lines.Source, keys: Keys, path: AnyPath) -> LineCipher | None:
+    """What encrypts the lines that are written behind those of a file; None for what is written plain.
+
+    Raises:
+        NoKey: it is encrypted, and its key is not there.
+        WrongKey: its key opens none of its lines.
+        UsageError: nothing tells the id of the thread, under whose key lines are encrypted.
+    """
+    if isinstance(source, DecryptingSource):
+        return LineCipher(source.check_key(), source.thread)
+    if not keys or any(envelope.holds_record(line) for line in _lines(source)):
+        return None
+    name, cipher = ids.parse_file_name(os.path.basename(path)), keys.cipher()
+    if name is None:
+        why = "tells no thread id, neither in a line nor by its name: what is written to it could not be encrypted"
+        raise UsageError(why, path=path, remedy="give it the name of a rollout, or delete it and create a new one")
+    return None if cipher is None else LineCipher(cipher, name.thread)
+
+
+def last_number(source: lines.Source, newest: int | None) -> int:
+    """The number of the last line of a file that goes on encrypted; -1 if none of its lines is an encrypted one.
+
+    The end of the file was read; the number of its `newest` record is known. SourceError if nothing tells it.
+    """
+    if not isinstance(source, DecryptingSource):
+        return -1
+    try:
+        return source.last_number(newest)
+    except SourceError:
+        if any(parts_of(line) for line in _lines(source.stored)):
+            raise
+        return -1
+
+
+def encryption_behind(file: ReadFile, keys: Keys, path: AnyPath) -> tuple[LineCipher, int] | None:
+    """What encrypts lines that come at the end of an open file, and the number of the next one; None for a plain file.
+
+    As `cipher_behind`.
+    """
+    source = text_of(FileSource(file), keys, path=Path(path))
+    cipher = cipher_behind(source, keys, path)
+    if cipher is None:
+        return None
+    if source.size:
+        source.read_at(source.size - 1, 1)
+    return cipher, last_number(source, None) + 1
+
+
+def _lines(source: lines.Source) -> Iterator[bytes]:
+    for block in lines.forward(source):
+        if isinstance(block, lines.Batch):
+            yield from block.lines

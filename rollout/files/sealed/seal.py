@@ -26,9 +26,9 @@ from pathlib import Path
 
 import zstandard
 
-from rollout.errors import Conflict, NotARollout, NotFound, UsageError, WriteError
+from rollout.errors import Conflict, NotARollout, UsageError, WriteError
 from rollout.files.disk import AppendFile, FileSystem, ReadFile
-from rollout.files.port import Holder
+from rollout.files.port import Holder, explained
 from rollout.files.sealed.reader import (
     SEEK_FOOTER,
     SEEK_FOOTER_MAGIC,
@@ -82,7 +82,7 @@ def seal(
     if isinstance(level, bool) or not 1 <= level <= zstandard.MAX_COMPRESSION_LEVEL:
         raise UsageError(f"{level!r} is no level", remedy=f"give one from 1 to {zstandard.MAX_COMPRESSION_LEVEL}")
     path = standing(fs, path)
-    with _explained(path, "sealed"), contextlib.ExitStack() as held:
+    with explained(path, "sealed"), contextlib.ExitStack() as held:
         if (found := _measured(fs, path)) is not None:
             _sweep(fs, path, held, held_by)
             return found
@@ -128,7 +128,7 @@ def unseal(
     """
     path = standing(fs, path)
     other = twin(path)
-    with _explained(path, "unsealed"), contextlib.ExitStack() as held:
+    with explained(path, "unsealed"), contextlib.ExitStack() as held:
         if _is_plain(fs, path):
             if other is not None and _is_there(fs, other):
                 _drop_leftover(fs, path, other, held, held_by)
@@ -330,18 +330,3 @@ def _drop_leftover(fs: FileSystem, path: Path, sealed: Path, held: contextlib.Ex
             fs.sync_dir(path.parent)
             fs.unlink(sealed)
             fs.sync_dir(path.parent)
-
-
-@contextlib.contextmanager
-def _explained(path: Path, done: str) -> Iterator[None]:
-    """Turns an OSError into an exception of this library."""
-    try:
-        yield
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotFound("there is no such file", path=path, remedy="check the path") from error
-    except PermissionError as error:
-        remedy = "check the permissions of it and its directory"
-        raise WriteError(f"may not be {done}", path=path, remedy=remedy) from error
-    except OSError as error:
-        remedy = "mend what the system complains of, then try again; nothing is lost"
-        raise WriteError(f"cannot be {done}: {error.strerror}", path=path, remedy=remedy) from error

@@ -14,9 +14,9 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from rollout.errors import NotFound, WriteError
 from rollout.files.disk import AppendFile, FileSystem
 from rollout.files.lineage import Lineage, open_path
+from rollout.files.port import explained
 from rollout.files.source import Origin
 from rollout.files.writer import holder
 from rollout.fold.projection import ContextBaseline
@@ -76,15 +76,6 @@ def locked(fs: FileSystem, path: Path, what: str) -> Iterator[AppendFile]:
 
     Locked if somebody else holds it, NotFound.
     """
-    try:
-        with contextlib.closing(fs.open_append(path)) as file:
-            file.lock(holder(f"{datetime.datetime.now(datetime.UTC):%Y-%m-%dT%H:%M:%SZ}"))
-            yield file
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise NotFound("there is no such file", path=path, remedy="check the path") from error
-    except PermissionError as error:
-        remedy = "check the permissions of it and its directory"
-        raise WriteError("may not be written", path=path, remedy=remedy) from error
-    except OSError as error:
-        remedy = "mend what the system complains of, then try again"
-        raise WriteError(f"cannot be {what}: {error.strerror}", path=path, remedy=remedy) from error
+    with explained(path, what), contextlib.closing(fs.open_append(path)) as file:
+        file.lock(holder(f"{datetime.datetime.now(datetime.UTC):%Y-%m-%dT%H:%M:%SZ}"))
+        yield file
