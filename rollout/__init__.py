@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     )
     from rollout.files.encrypted.keys import Cipher, make_key
     from rollout.files.port import Durability, FileSystem
+    from rollout.files.recovery import RecoveryPlan
     from rollout.files.sealed.seal import SealResult
     from rollout.fold.history import History, is_summary
     from rollout.fold.projection import ContextBaseline, ContextCleared, ContextNeverSet
@@ -117,6 +118,7 @@ __all__ = [
     "Progress",
     "Record",
     "RecordError",
+    "RecoveryPlan",
     "Redactor",
     "Reference",
     "RepairPlan",
@@ -285,6 +287,8 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.files.encrypted import keys as module
             case "Durability":
                 from rollout.files import port as module
+            case "RecoveryPlan":
+                from rollout.files import recovery as module
             case "SealResult":
                 from rollout.files.sealed import seal as module
             case "Mode" | "Progress" | "Reference" | "Store" | "open_log":

@@ -50,7 +50,7 @@ class Appender:
     ) -> None:
         self.path = path
         self.durability = durability
-        self.recovered: recovery.Plan | None = None
+        self.recovered: recovery.RecoveryPlan | None = None
         self.kept: str | None = None
         self._fs, self._file = fs, file
         self._unsynced_dirs = tuple(dirs)  # whose names may not be on the disk yet

@@ -180,16 +180,36 @@ class FileSystem(Protocol):
     """What this library does to files. Methods that change something raise OSError."""
 
     def open_read(self, path: AnyPath) -> ReadFile:
-        """NotFound, NotARollout (a directory, a FIFO, a device: never blocks) or SourceError."""
+        """A file to read. Never blocks.
+
+        Raises:
+            NotFound: there is none.
+            NotARollout: it is a directory, a FIFO or a device.
+            SourceError: it may not be read, or the disk fails.
+        """
 
     def open_append(self, path: AnyPath, *, create: bool = False) -> AppendFile:
-        """`create`: it (0600) must not be there yet, else it must. FileExistsError, FileNotFoundError, NotARollout."""
+        """A file to append to, which is there; with `create` a new one (0600).
+
+        Raises:
+            FileExistsError: it is there already, and should not be.
+            FileNotFoundError: it is not there, or its directory is not.
+            NotARollout: it is no regular file.
+        """
 
     def write_new(self, path: AnyPath, data: bytes) -> None:
-        """A new file (0600) with `data`, synced; its directory is not. FileExistsError."""
+        """A new file (0600) with `data`, synced; its directory is not.
+
+        Raises:
+            FileExistsError: it is there already.
+        """
 
     def mkdir(self, path: AnyPath) -> None:
-        """One new directory, 0700. FileExistsError."""
+        """One new directory, 0700.
+
+        Raises:
+            FileExistsError: something of that name is there.
+        """
 
     def sync_dir(self, path: AnyPath) -> None:
         """Returns when the names in the directory are on the disk."""
@@ -201,10 +221,20 @@ class FileSystem(Protocol):
         """Removes a name."""
 
     def names(self, path: AnyPath) -> list[str]:
-        """The names in a directory, sorted. FileNotFoundError, NotADirectoryError."""
+        """The names in a directory, sorted.
+
+        Raises:
+            FileNotFoundError: there is no such directory.
+            NotADirectoryError: it is a file.
+        """
 
     def listed(self, path: AnyPath) -> list[Listed]:
         """The same with their kinds; no file is looked at where the directory tells."""
 
     def status(self, path: AnyPath) -> Status:
-        """Of what a path leads to, links followed. FileNotFoundError, NotADirectoryError."""
+        """Of what a path leads to, links followed.
+
+        Raises:
+            FileNotFoundError: it leads to nothing.
+            NotADirectoryError: a file is where a directory is needed.
+        """

@@ -154,7 +154,7 @@ def _pieces(newest_first: Iterable[tuple[int, bytes]], holds_record: HoldsRecord
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Plan:
+class RecoveryPlan:
     """How to mend the end of a file of `end` bytes.
 
     Bytes from `cut` on go, after those up to `keep_end` were kept beside (none if that is `cut`: the rest is NUL);
@@ -177,12 +177,14 @@ class Plan:
         return self.keep_end - self.cut
 
 
-def inspect(file: ReadFile, holds_record: HoldsRecord, *, chunk_bytes: int = DEFAULT.chunk_bytes) -> Plan:
+def inspect(file: ReadFile, holds_record: HoldsRecord, *, chunk_bytes: int = DEFAULT.chunk_bytes) -> RecoveryPlan:
     """Decides what is to be done; changes nothing. SourceError if the disk fails."""
     return inspect_first(file, file.size(), holds_record, chunk_bytes)
 
 
-def inspect_first(file: Readable, end: int, holds_record: HoldsRecord, chunk_bytes: int = DEFAULT.chunk_bytes) -> Plan:
+def inspect_first(
+    file: Readable, end: int, holds_record: HoldsRecord, chunk_bytes: int = DEFAULT.chunk_bytes
+) -> RecoveryPlan:
     """The same for the first `end` bytes, of a sealed file too."""
     data_end = bound = _data_end(file, end, chunk_bytes)
     while True:  # below an incomplete batch there can be another one, in a file that somebody else has made
@@ -194,10 +196,10 @@ def inspect_first(file: Readable, end: int, holds_record: HoldsRecord, chunk_byt
             break
         bound = _data_end(file, batch, chunk_bytes)  # it may begin behind NUL bytes, inside a line
         chunk_bytes = min(chunk_bytes, _BELOW_BYTES)
-    return Plan(end, bound if whole or not tail else tail_start, data_end, newline=whole)
+    return RecoveryPlan(end, bound if whole or not tail else tail_start, data_end, newline=whole)
 
 
-def apply(fs: FileSystem, file: AppendFile, path: AnyPath, plan: Plan) -> str | None:
+def apply(fs: FileSystem, file: AppendFile, path: AnyPath, plan: RecoveryPlan) -> str | None:
     """Carries `plan` out on the locked `file`, whose sync is left to the caller; the path of the file beside, if any.
 
     OSError, SourceError. What is kept beside is durable before anything is cut.

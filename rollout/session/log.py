@@ -28,7 +28,7 @@ from rollout.files.fork import Point
 from rollout.files.lineage import open_path
 from rollout.files.log_end import Ending, LeftOpen, ending_of
 from rollout.files.port import Durability
-from rollout.files.recovery import Plan
+from rollout.files.recovery import RecoveryPlan
 from rollout.files.sealed.seal import standing
 from rollout.files.source import Origin
 from rollout.files.writer import Writer, holder, open_writer
@@ -109,7 +109,7 @@ class SessionLog:
         return self._recorder.writer.durable_end
 
     @property
-    def recovered(self) -> Plan | None:
+    def recovered(self) -> RecoveryPlan | None:
         """What was mended at the end of the file when it was opened; None for a new one."""
         return self._recorder.writer.recovered
 

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from rollout.files import recovery
 from rollout.files.lineage import visible_end
-from rollout.files.recovery import Plan, batch_mark, ends_in_whole_batch, incomplete_batch_start, mark_batch, unmark
+from rollout.files.recovery import (
+    RecoveryPlan,
+    batch_mark,
+    ends_in_whole_batch,
+    incomplete_batch_start,
+    mark_batch,
+    unmark,
+)
 from rollout.format.lines import BytesSource
 from rollout.limits import Limits
 from rollout.testing.disk import SimulatedDisk
@@ -21,7 +28,7 @@ BATCH = mark_batch([line(3), line(4), line(5)])
 RECORD = line(9)[:-1]
 
 
-def plan_for(data: bytes, chunk_bytes: int = 1 << 20) -> Plan:
+def plan_for(data: bytes, chunk_bytes: int = 1 << 20) -> RecoveryPlan:
     return recovery.inspect(SimulatedDisk({"/a": data}).open_read("/a"), holds_record, chunk_bytes=chunk_bytes)
 
 
@@ -188,4 +195,4 @@ def test_a_mark_that_lies_costs_no_more_than_what_is_there() -> None:
 def test_any_number_of_incomplete_batches_is_cut_in_one_go() -> None:
     first_of_two = mark_batch([ONE, TWO])[0]
     data = ONE + first_of_two * 5000
-    assert plan_for(data, 1 << 18) == Plan(len(data), len(ONE), len(data), newline=False)
+    assert plan_for(data, 1 << 18) == RecoveryPlan(len(data), len(ONE), len(data), newline=False)

@@ -78,7 +78,12 @@ class Cipher:
 
     @classmethod
     def from_file(cls, path: AnyPath) -> Cipher:
-        """The keys of a file. NoKey if it is not there, or others may read it; UsageError if it holds no keys."""
+        """The keys of a file.
+
+        Raises:
+            NoKey: it is not there, or others may read it.
+            UsageError: it holds no keys.
+        """
         keys, current = _read_keys(os.fspath(path), REAL)
         return cls(keys, current)
 
@@ -99,7 +104,11 @@ class Cipher:
         return nonce + self._of_thread(self.current, thread).encrypt(nonce, text, bound)
 
     def decrypt(self, key_id: str, thread: str, data: bytes, bound: bytes) -> bytes | None:
-        """The text; None if key, thread, data and what is bound do not belong together. KeyError without the key."""
+        """The text; None if key, thread, data and what is bound do not belong together.
+
+        Raises:
+            KeyError: the key is not there.
+        """
         aead = self._of_thread(key_id, thread)
         if len(data) < NONCE_BYTES + TAG_BYTES:
             return None
@@ -172,9 +181,15 @@ def make_key(path: AnyPath, key_id: str, *, fs: FileSystem = REAL) -> None:
 
     This is how keys are rotated: the old ones stay, to read with. It is on the disk then, whoever else makes one at the
     same time: they wait for each other, by a lock on `.<name>.lock` beside the file, which stays there. A crash leaves
-    the old file or the new one. Of a link the target is replaced. UsageError (no id, one that is taken, no file of
-    keys, one that is full), NoKey (it cannot be read, or others may read it), NotFound (no such folder), Locked,
-    Conflict, WriteError: the file is as it was, but for a WriteError that says that it is the new one.
+    the old file or the new one. Of a link the target is replaced.
+
+    Raises:
+        UsageError: it is no id, or one that is taken; the file holds no keys, or is full.
+        NoKey: the file cannot be read, or others may read it.
+        NotFound: there is no such folder.
+        Locked: others make keys all the time.
+        Conflict: another program has changed the file meanwhile.
+        WriteError: the file is as it was, unless it says that it is the new one.
     """
     Cipher({key_id: bytes(KEY_BYTES)}, key_id)  # UsageError for an id that is none
     name = os.path.realpath(path)

@@ -42,8 +42,10 @@ def rekey(fs: FileSystem, path: Path, home: Path, keys: Keys) -> None:
     Raises:
         UsageError: there are no keys, or it is sealed.
         InUse: forks refer to places in it that would move.
-        NoKey, WrongKey: it is encrypted, and cannot be opened.
-        Locked, Conflict: somebody writes to it.
+        NoKey: it is encrypted, and its key is not there.
+        WrongKey: its key opens none of its lines.
+        Locked: somebody has it open to write.
+        Conflict: somebody writes to it without a lock.
         WriteError: it is damaged, or the disk fails.
     """
     if not keys:

@@ -50,8 +50,8 @@ class RepairPlan:
     size_bytes: int
     steps: tuple[RepairStep, ...]
     in_use: tuple[str, ...]
-    end: recovery.Plan = dataclasses.field(repr=False)
-    origin: Origin = dataclasses.field(repr=False)
+    _end: recovery.RecoveryPlan = dataclasses.field(repr=False)
+    _origin: Origin = dataclasses.field(repr=False)
 
     @property
     def inside(self) -> tuple[RepairStep, ...]:
@@ -79,7 +79,11 @@ def plan_repair(
 ) -> RepairPlan:
     """What is to be mended in a plain file. Reads everything, changes nothing.
 
-    Locked if somebody writes; SourceError, UsageError (bytes), WriteError (sealed, or it may not be written).
+    Raises:
+        Locked: somebody has it open to write.
+        SourceError: it cannot be found or read.
+        UsageError: the source is bytes.
+        WriteError: it is sealed, or may not be written.
     """
     if isinstance(source, bytes | bytearray | memoryview):
         raise UsageError("bytes in memory cannot be repaired", remedy="give a path, a thread id or -1")
@@ -92,16 +96,22 @@ def plan_repair(
 def apply_repair(plan: RepairPlan, *, progress: Progress | None = None, fs: FileSystem = REAL) -> RepairResult:
     """Carry a plan out; what it did is on the disk when it returns.
 
-    Conflict: the file has changed since. InUse: the inside steps were refused, the end is mended. Locked, SourceError
-    or WriteError: the file was not replaced, though its end may be mended; but for a WriteError that says it was.
+    After an exception the file was not replaced, though its end may be mended.
+
+    Raises:
+        Conflict: the file has changed since.
+        InUse: the inside steps were refused, as other files continue this one; the end is mended.
+        Locked: somebody has it open to write.
+        SourceError: it cannot be read.
+        WriteError: the disk fails, or the new file would say something else. Where it says so, it is the new file.
     """
     path = plan.path
     with locked(fs, path, "repaired") as file:
-        if look(fs, file, plan.origin, path, progress) != plan:
+        if look(fs, file, plan._origin, path, progress) != plan:
             raise Conflict("has changed since the plan was made", path=path, remedy="make a new plan")
         before = _fingerprint(fs, plan, path) if plan.inside and not plan.in_use else {}
-        kept = recovery.apply(fs, file, path, plan.end)
-        if plan.end.needed:
+        kept = recovery.apply(fs, file, path, plan._end)
+        if plan._end.needed:
             file.sync()
         done = RepairResult(path, None if kept is None else Path(kept))
         if plan.in_use:
@@ -126,7 +136,7 @@ def look(fs: FileSystem, file: AppendFile, origin: Origin, path: Path, progress:
     return RepairPlan(path, end.end, steps, in_use, end, origin)
 
 
-def _end_steps(end: recovery.Plan, line: int) -> Iterator[RepairStep]:
+def _end_steps(end: recovery.RecoveryPlan, line: int) -> Iterator[RepairStep]:
     if end.kept_bytes:
         reason = "a write that was cut short: no reader sees it"
         yield RepairStep("cut", line, line, end.cut, end.kept_bytes, reason, inside=False)
@@ -153,7 +163,7 @@ def _replace(
     moves = any(step.action == "move" for step in plan.inside)
 
     def mended(kind: type[T]) -> Iterator[T]:
-        return (out for out in Mending(source, source.size, plan.origin.limits) if isinstance(out, kind))
+        return (out for out in Mending(source, source.size, plan._origin.limits) if isinstance(out, kind))
 
     def prove_and_keep(new: Path) -> None:
         _prove(fs, plan, new, before)
@@ -188,7 +198,7 @@ def _prove(fs: FileSystem, plan: RepairPlan, new: Path, before: dict[str, object
     after = _fingerprint(fs, plan, new)
     changed = differences(before, after)
     with contextlib.closing(fs.open_append(new)) as file:
-        again = look(fs, file, plan.origin, plan.path, None)
+        again = look(fs, file, plan._origin, plan.path, None)
     if changed or again.steps:
         what = f"another {', '.join(changed)}" if changed else "damage of its own"
         remedy = "it was left as it is; it reads as well as it can"
@@ -197,7 +207,7 @@ def _prove(fs: FileSystem, plan: RepairPlan, new: Path, before: dict[str, object
 
 def _fingerprint(fs: FileSystem, plan: RepairPlan, at: Path) -> dict[str, object]:
     """What the file at `at` says, under the planned path."""
-    origin = plan.origin
+    origin = plan._origin
     there = Through(None, plan.path, origin.home, origin.limits, fs=fs, keys=origin.keys, at=at)
     return fingerprint(there)
 
