@@ -26,7 +26,7 @@ from rollout.testing.disk import Effect, Fault, OpKind, SimulatedDisk
 from tests import making
 from tests.crashing import each_effect
 from tests.enciphering import a_cipher
-from tests.sessions import a_store, lines_of, take_turn
+from tests.sessions import a_store, kinds, lines_of, take_turn
 from tests.storage import ME, line
 
 MANY = "ROLLOUT_CRASH" in os.environ
@@ -216,7 +216,9 @@ def test_a_file_that_is_being_made_is_not_tidied_away(tmp_path: Path, monkeypatc
         publish(fs, hidden, path)
 
     monkeypatch.setattr("rollout.files.writer.publish", tidy_first)
-    create(store).close()
+    with create(store) as log:
+        log.event("custom")
+    assert kinds(log.path)[-1] == "custom"
 
 
 @each_make

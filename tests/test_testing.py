@@ -55,7 +55,7 @@ class NeverWaits(RecorderMachine):
     def start(self, disk: SimulatedDisk) -> None:
         super().start(disk)
         self.log.close()
-        self.log = new_store(disk, self._ticks.__next__).open(self.log.path, durability=Durability.NONE)
+        self.log = new_store(disk, self.ticks).open(self.log.path, durability=Durability.NONE)
 
 
 class ForgetsARollback(RecorderMachine):
@@ -84,7 +84,7 @@ class BeginsAnewAfterARestart(RecorderMachine):
     """Does not look for what it has recorded before."""
 
     def start(self, disk: SimulatedDisk) -> None:
-        self.log = new_store(disk, self._ticks.__next__).create(cwd="/", model_provider="m")
+        self.log = new_store(disk, self.ticks).create(cwd="/", model_provider="m")
 
 
 @pytest.mark.parametrize(

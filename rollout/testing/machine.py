@@ -14,7 +14,7 @@ Needs Hypothesis: `pip install 'rollout[testing]'`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 try:
@@ -57,6 +57,7 @@ class RecorderMachine(RuleBasedStateMachine):
     Attributes:
         steps: The strategy for a step.
         disk: What the program runs on now.
+        ticks: Gives another number each time, the same ones in each run: for `new_store`.
     """
 
     steps: st.SearchStrategy[Step] = strategies.steps()
@@ -64,7 +65,7 @@ class RecorderMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.disk = SimulatedDisk({HOME: None})
-        self._ticks = itertools.count()
+        self.ticks: Callable[[], int] = itertools.count().__next__
         self._now = [Conversation()]  # several, where a crash has left what could be more than one
         self._done: list[tuple[int, Step]] = []  # since the disk began: how many operations it had when a step returned
         self._start = self._now
@@ -73,7 +74,7 @@ class RecorderMachine(RuleBasedStateMachine):
 
     def start(self, disk: SimulatedDisk) -> None:
         """Starts the program: for the first time, or again on what a killed process or a crash has left on the disk."""
-        store = new_store(disk, self._ticks.__next__)
+        store = new_store(disk, self.ticks)
         logs = [path for path in disk.tree() if path.endswith(".jsonl")]
         self.log: SessionLog = store.open(Path(logs[0])) if logs else store.create(cwd="/work", model_provider="test")
 
