@@ -8,6 +8,7 @@ Where there is no candidate, shells complete file names.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 from collections.abc import Iterator, Sequence
@@ -25,8 +26,8 @@ IDS_SHOWN = 50
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
 """A name that no shell reads as anything but itself."""
 _NARROWEST_HELP = 20
-_TURNS_BYTES = 64 * 1024 * 1024
-"""Of a larger session no turns are offered: it would be read whole at each press of a key."""
+_MOST_BYTES = 64 * 1024 * 1024
+"""Of a larger session neither turns nor kinds are offered: it would be read whole at each press of a key."""
 
 Candidate = tuple[str, str]
 """A value, and what it means."""
@@ -117,13 +118,29 @@ def turns(home: str | None, session: str, word: str, typed: str = "") -> Iterato
     """The newest turns of a session whose ids begin with the word, behind what is typed already."""
     import rollout
 
-    try:
-        path = rollout.Store(home).resolve(session)
-        found = rollout.turns(path, home=home) if path.stat().st_size <= _TURNS_BYTES else ()
-    except (rollout.RolloutError, OSError):
-        return
-    newest = {turn.id: turn.user or "" for turn in found[: -IDS_SHOWN - 1 : -1]}
-    yield from ((typed + id, said) for id, said in newest.items() if id.startswith(word) and _PLAIN.fullmatch(id))
+    with contextlib.suppress(rollout.RolloutError, OSError):
+        path = _small(home, session)
+        found = () if path is None else rollout.turns(path, home=home)
+        newest = {turn.id: turn.user or "" for turn in found[: -IDS_SHOWN - 1 : -1]}
+        yield from ((typed + id, said) for id, said in newest.items() if id.startswith(word) and _PLAIN.fullmatch(id))
+
+
+def kinds(home: str | None, session: str, word: str) -> Iterator[Candidate]:
+    """The kinds of lines that a session has."""
+    import rollout
+
+    with contextlib.suppress(rollout.RolloutError, OSError):
+        path = _small(home, session)
+        found = {line.kind or line.type or "" for line in (() if path is None else rollout.explain(path, home=home))}
+        yield from ((kind, "") for kind in sorted(found) if kind.startswith(word) and _PLAIN.fullmatch(kind))
+
+
+def _small(home: str | None, session: str) -> Path | None:
+    """The file of a session, unless it is too large. RolloutError, OSError."""
+    from rollout import Store
+
+    path = Store(home).resolve(session)
+    return path if path.stat().st_size <= _MOST_BYTES else None
 
 
 def sessions(home: str | None, word: str) -> Iterator[Candidate]:

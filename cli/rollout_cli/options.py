@@ -104,10 +104,6 @@ Ignored = enum.StrEnum("Ignored", "outputs context reasoning")
 """What may be different in a request to a recording."""
 Form = enum.StrEnum("Form", "html md json jsonl openai")
 """What a session can be written as for others."""
-_LINE_KINDS = (
-    *("message", "reasoning", "function_call", "function_call_output", "custom_tool_call", "local_shell_call"),
-    *("task_started", "task_complete", "turn_aborted", "turn_context", "compacted", "thread_rolled_back", "error"),
-)
 
 
 def sessions(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
@@ -123,8 +119,11 @@ def _turns(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     return list(completion.turns(ctx.params.get("home"), ctx.params.get("source") or "", incomplete))
 
 
-def _line_kinds() -> list[str]:
-    return [*_LINE_KINDS]
+def kinds(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """The kinds of lines of the session that is named."""
+    from rollout_cli import completion
+
+    return list(completion.kinds(ctx.params.get("home"), ctx.params.get("source") or "", incomplete))
 
 
 Source = Annotated[str, typer.Argument(metavar="FILE|ID", help=_REFERENCE, autocompletion=sessions)]
@@ -182,12 +181,6 @@ Damaged = Annotated[
 ]
 Archived = Annotated[bool, typer.Option("--archived", help="Only archived sessions.")]
 WithArchived = Annotated[bool, typer.Option("--with-archived", help="Archived sessions, too.")]
-LineKinds = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--kind", metavar="KIND", help="Only such lines: message, turn_context, …", autocompletion=_line_kinds
-    ),
-]
 
 
 def selection(

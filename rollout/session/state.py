@@ -10,6 +10,7 @@ from typing import Any
 
 from rollout import ids
 from rollout.dialects.codex.prompt import make_prompt
+from rollout.dialects.codex.session_meta import base_of
 from rollout.files.source import Origin
 from rollout.fold.collector import Gatherer
 from rollout.fold.engine import Reconstruction
@@ -125,6 +126,11 @@ class State:
     def thread_id(self) -> str | None:
         """The id of the thread; from the file's name where the file does not say it."""
         return self._head[1]
+
+    @property
+    def has_base(self) -> bool:
+        """Whether the session goes on from another file, which it names."""
+        return base_of(self.session) is not None
 
     @property
     def base_instructions(self) -> str | None:

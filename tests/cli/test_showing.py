@@ -64,8 +64,8 @@ def test_show_tells_who_where_and_what_it_took(session: Path) -> None:
     assert told["tokens"] == "350 spent"
     assert told["context"] == "50 tokens of 1,000 (5%)"
     assert told["tools"] == "f: 1 call, 1 failed"
-    assert told["rolled back"] == "line 16: 1 turn"
-    assert told["compacted"] == "line 19: to 1 item"
+    assert told["rollbacks"] == "line 16: 1 turn"
+    assert told["compactions"] == "line 19: to 1 item"
     assert told["damage"] == "1 line; rollout verify lists all damage"
 
 

@@ -84,9 +84,16 @@ def test_json_is_an_object_a_line_with_the_record_as_it_was_written(home: Path) 
     assert told[-1]["reason"]
 
 
-def test_kinds_and_turns_are_completed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_kinds_and_turns_that_a_session_has_are_completed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_ROLLOUT_COMPLETE", "complete_zsh")
-    assert run("tail", "-1", "--kind", "func").out.split() == ["function_call", "function_call_output"]
+    assert run("tail", "-1", "--kind", "func").out.split() == ["function_call"]
+    assert run("tail", "-1", "--kind", "t").out.split()[1:] == [
+        "task_started",
+        "thread_rolled_back",
+        "token_count",
+        "turn_context",
+    ]
+    assert run("tail", "--kind", "func").out == run("tail", "nobody", "--kind", "func").out == ""
     assert [row.split()[0] for row in run("tail", "-1", "--turn", "").out.splitlines()] == ["t2", "t1"]
 
 

@@ -199,7 +199,15 @@ def tail(
         ),
     ] = 10,
     everything: Annotated[bool, typer.Option("--all", help="Begin with the first line.")] = False,
-    kind: options.LineKinds = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--kind",
+            metavar="KIND",
+            help="Only such lines: message, turn_context, …",
+            autocompletion=options.kinds,
+        ),
+    ] = None,
     status: Statuses = None,
     turn: options.TurnId = None,
     interval: Annotated[

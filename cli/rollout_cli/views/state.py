@@ -67,7 +67,7 @@ class State:
         whole = ""
         if self.state.path is not None:
             try:
-                base = " and its base" if "history_base" in (self.state.session or {}) else ""
+                base = " and its base" if self.state.has_base else ""
                 whole = f" of {size(Path(self.state.path).stat().st_size)}{base}"
             except OSError:
                 whole = ""

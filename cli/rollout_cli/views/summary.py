@@ -94,8 +94,8 @@ class Summary:
             called = f"{preview(use.name, LABEL_CHARS)}: {count(use.calls, 'call')}{failed}{undone}"
             yield fact("tools" if not i else "", called)
         yield from _and_more(len(found.tools) - TOOLS_SHOWN, "tools")
-        yield from _milestones("compacted", found.compactions, _compaction)
-        yield from _milestones("rolled back", found.rollbacks, lambda each: count(each.number or 0, "turn"))
+        yield from _milestones("compactions", found.compactions, _compaction)
+        yield from _milestones("rollbacks", found.rollbacks, lambda each: count(each.number or 0, "turn"))
         if not found.damaged_lines:
             yield fact("damage", "none")
             return
@@ -118,7 +118,7 @@ class Summary:
             yield fact("tokens", "(not recorded)")
             return
         parts = f": input {of.input:,} (cached {of.cached:,}), output {of.output:,} (reasoning {of.reasoning:,})"
-        here = " here, its base's not counted" if (found.state.session or {}).get("history_base") else ""
+        here = " here, its base's not counted" if found.state.has_base else ""
         yield fact("tokens", f"{of.total:,} spent{here}{parts if of.input or of.output else ''}")
         if found.context_tokens is not None:
             window = found.window_tokens
