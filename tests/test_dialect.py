@@ -26,14 +26,8 @@ STILL = {
     "rollout.adapters.agents.turns",
     "rollout.adapters.agents.usage",
     # rollout.files
-    "rollout.files.common_base",
-    "rollout.files.displaced",
-    "rollout.files.encrypted.lines",
-    "rollout.files.fork",
-    "rollout.files.lineage",
     "rollout.files.log_end",
     "rollout.files.positions",
-    "rollout.files.thread_names",
     # rollout.fold
     "rollout.fold.collector",
     "rollout.fold.fast_path",
@@ -43,7 +37,6 @@ STILL = {
     "rollout.fold.token_meter",
     "rollout.fold.token_records",
     # rollout.home
-    "rollout.home.maintenance.copied_prefix",
     "rollout.home.maintenance.disk_usage",
     # rollout.session
     "rollout.session.difference",

@@ -14,10 +14,11 @@ from typing import Any
 
 import pytest
 
+from rollout.dialects.codex.names import THREAD_NAMES_FILE
 from rollout.errors import WriteError
 from rollout.files import layout as homes
 from rollout.files.source import Origin
-from rollout.files.thread_names import FILE, read_names
+from rollout.files.thread_names import read_names
 from rollout.home.lifecycle import Keeper
 from rollout.store import Store
 from rollout.testing.disk import Effect, Fault, SimulatedDisk
@@ -58,7 +59,7 @@ SAYS = {OLD: "a", NEW: "ab", FORK_PATH: "ac", OTHER_PATH: "d"}
 
 
 def start(*paths: Path, archived: bool = False) -> Tree:
-    found: Tree = {str(HOME): None, str(HOME / FILE): INDEX}
+    found: Tree = {str(HOME): None, str(HOME / THREAD_NAMES_FILE): INDEX}
     found |= {str(path): TEXTS[path] for path in (OTHER_PATH, *paths)}
     for path in (OLD, NEW) if archived else ():
         found[str(ARCHIVE / path.name)] = found.pop(str(path))
@@ -110,7 +111,7 @@ def operation(
             return
         check(disk, bool(acked))
         assert says(disk, OTHER_PATH) == "d"
-        assert (read_names(HOME, disk).get(OTHER) == "other") == (str(HOME / FILE) in start)
+        assert (read_names(HOME, disk).get(OTHER) == "other") == (str(HOME / THREAD_NAMES_FILE) in start)
         assert hidden(disk) == []
 
     return Scenario(name, work, check_crashed, start, harmless, limit=200, mutant_limit=60)

@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from rollout.dialects.codex import envelope as codec
+from rollout.dialects.codex.names import SESSION_META
 from rollout.files import recovery
 from rollout.files.lineage import Lineage, Opened
 from rollout.format import records, strict_json
@@ -41,7 +42,7 @@ def is_all(segments: Sequence[Segment], place: tuple[int, int]) -> bool:
     """Whether nothing but session_metas of forks stands behind a place of a lineage."""
     number, end = place
     return end == segments[number].end and not any(
-        envelope.type != "session_meta"
+        envelope.type != SESSION_META
         for line in records.forward(segments[:number])
         for _, _, envelope in codec.records_in(line.data)
     )
@@ -73,7 +74,7 @@ def _behind_metas(segments: Sequence[Segment], limits: Limits) -> tuple[set[str]
     found: set[str] = set()
     for line in kept:
         held = codec.records_in(line.data, limits.depth)
-        if any(envelope.type != "session_meta" for _, _, envelope in held):
+        if any(envelope.type != SESSION_META for _, _, envelope in held):
             return found, itertools.chain([line], kept)
         metas = (strict_json.decode_value(codec.payload_of(data)) for _, data, _ in held)
         found |= {meta["id"] for meta in metas if isinstance(meta, dict) and isinstance(meta.get("id"), str)}

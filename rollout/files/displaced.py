@@ -11,13 +11,13 @@ from __future__ import annotations
 import contextlib
 import os
 
+from rollout.dialects.codex import envelope
 from rollout.errors import Displaced, RolloutError
 from rollout.files.directories import make_dirs
 from rollout.files.port import AppendFile, FileSystem
 from rollout.format.lines import Source
 from rollout.limits import DEFAULT, MIB
 
-_PAYLOAD = b'"payload":'
 RESCUED = "rescued"
 """What the files beside are called, ahead of their number."""
 
@@ -40,7 +40,7 @@ def stands_at_end(text: Source, line: bytes) -> bool:
 
     Only its payload is looked for: it may have got a number, or have left its batch.
     """
-    payload = line[line.find(_PAYLOAD) :].rstrip(b"}\n")
+    payload = bytes(envelope.payload_of(line)) if line else b""
     size = min(text.size, max(MIB, 2 * len(line)))
     return payload in text.read_at(text.size - size, size)
 

@@ -17,6 +17,8 @@ from msgspec import Raw
 
 from rollout import ids
 from rollout.dialects.codex import envelope as codec
+from rollout.dialects.codex.names import SESSION_META
+from rollout.dialects.codex.session_meta import told_base
 from rollout.errors import NotFound, RecordError, UsageError, WriteError
 from rollout.files import layout as homes
 from rollout.files import recovery
@@ -64,8 +66,7 @@ def base_at(point: Point, next_ordinal: int | None) -> dict[str, Any]:
     """`history_base` for a fork that goes on from `point`. UsageError if a reader could not find the file by it."""
     if not point.ends_line:
         raise UsageError("its last line has no end", path=point.path, remedy="open it for append, which gives it one")
-    ordinal = {} if next_ordinal is None else {"end_ordinal_exclusive": next_ordinal}
-    return {"thread_id": _file_id(point.path), **ordinal, "end_byte_offset": point.offset}
+    return told_base(_file_id(point.path), point.offset, next_ordinal)
 
 
 def check_found(point: Point, fork: Path, home: Path | None, fs: FileSystem) -> None:
@@ -115,7 +116,7 @@ def meta_of(opened: Opened) -> Meta | None:
     source = opened.source
     for line in records.forward([Segment(source, min(source.size, DEFAULT.head_bytes))]):
         for _, data, envelope in codec.records_in(line.data):
-            if envelope.type == "session_meta":
+            if envelope.type == SESSION_META:
                 with contextlib.suppress(msgspec.ValidationError):
                     keys, payload = (_raw_keys.decode(found) for found in (data, codec.payload_of(data)))
                     return Meta(keys, payload, line.end)

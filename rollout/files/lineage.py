@@ -16,6 +16,7 @@ from typing import Any
 from rollout import ids
 from rollout.dialects.codex import envelope
 from rollout.dialects.codex.envelope import holds_record as holds_record
+from rollout.dialects.codex.names import SESSION_META
 from rollout.dialects.codex.session_meta import Base, base_of
 from rollout.errors import NotFound, SourceError, TooLarge
 from rollout.files import layout as homes
@@ -127,7 +128,7 @@ class Opened:
             if line.offset > begin + self.limits.head_bytes:
                 break
             for piece in envelope.split(line.data, self.limits.depth):
-                if piece.envelope is not None and piece.envelope.type == "session_meta":
+                if piece.envelope is not None and piece.envelope.type == SESSION_META:
                     found = strict_json.decode_value(envelope.payload_of(piece.data))
                     if isinstance(found, dict):
                         is_bare = piece.envelope is envelope.SESSION_META

@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from rollout.dialects.codex.envelope import records_in
+from rollout.dialects.codex.names import SESSION_META
 from rollout.errors import NotFound, UsageError
 from rollout.files.encrypted.reader import plain_source
 from rollout.files.log_end import ABORTED, COMPLETED, STARTED, event_kind, ordinal_of, turn_id_of
@@ -96,7 +97,7 @@ def extent_of_turn(
                 return behind
             elif (kind in COMPLETED and is_explicit) or (kind == ABORTED and _fits(turn_id, turn_id_of(data))):
                 return extent
-        if any(envelope.type != "session_meta" for _, _, envelope in found):
+        if any(envelope.type != SESSION_META for _, _, envelope in found):
             behind = extent
     if behind is None:
         raise NotFound("the turn is no longer there", path=segments[start[0]].path, offset=start[1])

@@ -22,6 +22,8 @@ from pathlib import Path
 import msgspec
 
 from rollout import ids
+from rollout.dialects.codex.names import THREAD_NAMES_FILE
+from rollout.dialects.codex.records import ThreadName
 from rollout.errors import SourceError, UsageError, WriteError
 from rollout.files.disk import REAL, AppendFile, FileSystem, ReadFile
 from rollout.files.port import Status
@@ -29,7 +31,6 @@ from rollout.files.staging import while_held
 from rollout.format import lines
 from rollout.limits import DEFAULT, KIB, NAME_CHARACTERS
 
-FILE = "session_index.jsonl"
 WAIT_S = 5.0
 """How long a name waits for another one to be written."""
 _LIMITS = dataclasses.replace(DEFAULT, line_bytes=64 * KIB)
@@ -37,13 +38,7 @@ _START = b'{"id":'  # no JSON string can hold it
 _BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 
-class _Line(msgspec.Struct):
-    id: str
-    thread_name: str
-    gives_way: object = False
-
-
-_decode = msgspec.json.Decoder(_Line).decode
+_decode = msgspec.json.Decoder(ThreadName).decode
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -105,7 +100,7 @@ class Names:
     """The names of a home's threads. The file is read when they are asked for, and again only after it changed."""
 
     def __init__(self, home: Path, fs: FileSystem = REAL) -> None:
-        self.path = home / FILE
+        self.path = home / THREAD_NAMES_FILE
         self._fs = fs
 
     def by_thread(self) -> Mapping[str, str]:
@@ -153,7 +148,7 @@ class Names:
         UsageError for a name that can be none (`check_name`) or that another thread has that `is_there`; WriteError.
         """
         kept = None if name is None else check_name(name)
-        line = msgspec.json.encode({"id": thread, "thread_name": kept or "", "updated_at": updated_at}) + b"\n"
+        line = msgspec.json.encode(ThreadName(thread, kept or "", updated_at)) + b"\n"
 
         def append(file: AppendFile) -> None:
             for other, its in _names_in(file).items() if kept is not None else ():
@@ -177,8 +172,7 @@ class Names:
         """
         if check_name(name) != name:
             raise UsageError("a name that would be kept as another one", remedy="trim it, in normal form C")
-        told = {"id": thread, "thread_name": name, "updated_at": updated_at, "gives_way": True}
-        line = msgspec.json.encode(told) + b"\n"
+        line = msgspec.json.encode(ThreadName(thread, name, updated_at, gives_way=True)) + b"\n"
         try:
             while_held(self._fs, self.path, WAIT_S, lambda file: _append(file, line))
         except OSError as error:
@@ -205,7 +199,7 @@ def _append(file: AppendFile, line: bytes) -> None:
 
 def _read_names(file: ReadFile) -> tuple[dict[str, str], int]:
     """The names of a file by thread, and how many lines name nothing."""
-    given: dict[str, _Line] = {}
+    given: dict[str, ThreadName] = {}
     lost = 0
     for block in lines.forward(_Bytes(file), limits=_LIMITS):
         if not isinstance(block, lines.Batch):
@@ -220,7 +214,7 @@ def _read_names(file: ReadFile) -> tuple[dict[str, str], int]:
     return _names_of(given), lost
 
 
-def _names_of(given: Mapping[str, _Line]) -> dict[str, str]:
+def _names_of(given: Mapping[str, ThreadName]) -> dict[str, str]:
     """The names that count of the newest line of each thread, oldest first."""
     found = {thread: name for thread, line in given.items() if (name := line.thread_name.strip())}
     modest = [thread for thread in found if given[thread].gives_way is True]
@@ -233,7 +227,7 @@ def _names_of(given: Mapping[str, _Line]) -> dict[str, str]:
     return found
 
 
-def _entries(line: bytes) -> list[_Line]:
+def _entries(line: bytes) -> list[ThreadName]:
     """What a line says, oldest first; pieces that say nothing are left out."""
     pieces = [line] if b"\0" not in line else line.split(b"\0")
     found = []
@@ -246,7 +240,7 @@ def _entries(line: bytes) -> list[_Line]:
     return found
 
 
-def _entry(piece: bytes) -> _Line | None:
+def _entry(piece: bytes) -> ThreadName | None:
     try:
         entry = _decode(piece.removeprefix(b"\xef\xbb\xbf"))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from rollout.dialects.codex.names import THREAD_NAMES_FILE
 from rollout.errors import NotARollout, UsageError, WriteError
 from rollout.files.disk import RealFileSystem
-from rollout.files.thread_names import FILE, Names, check_name, read_names
+from rollout.files.thread_names import Names, check_name, read_names
 from rollout.limits import NAME_CHARACTERS
 from rollout.testing.disk import Effect, Fault, OpKind, SimulatedDisk
 
@@ -25,7 +26,7 @@ def line(thread: str, name: object, **more: object) -> bytes:
 
 
 def put(home: Path, *pieces: bytes) -> Path:
-    (home / FILE).write_bytes(b"".join(pieces))
+    (home / THREAD_NAMES_FILE).write_bytes(b"".join(pieces))
     return home
 
 
@@ -80,10 +81,10 @@ def test_without_the_file_or_the_home_there_is_no_name(tmp_path: Path) -> None:
 
 
 def test_a_folder_or_a_pipe_in_the_place_of_the_file_gives_no_name_and_says_why(tmp_path: Path) -> None:
-    (tmp_path / FILE).mkdir()
+    (tmp_path / THREAD_NAMES_FILE).mkdir()
     assert (read_names(tmp_path), Names(tmp_path).trouble) == ({}, "is a directory, not a rollout")
-    (tmp_path / FILE).rmdir()
-    os.mkfifo(tmp_path / FILE)
+    (tmp_path / THREAD_NAMES_FILE).rmdir()
+    os.mkfifo(tmp_path / THREAD_NAMES_FILE)
     assert (read_names(tmp_path), Names(tmp_path).trouble) == ({}, "is a FIFO, not a rollout")
 
 
@@ -103,7 +104,7 @@ def test_the_file_is_read_once_for_each_change_of_it(tmp_path: Path) -> None:
     assert [read_names(tmp_path, fs)[ONE] for _ in range(3)] == ["new"] * 3
     assert len(opened) == 2
     (tmp_path / "new").write_bytes(line(ONE, "c"))
-    (tmp_path / "new").replace(tmp_path / FILE)
+    (tmp_path / "new").replace(tmp_path / THREAD_NAMES_FILE)
     assert read_names(tmp_path, fs) == {ONE: "c"}
 
 
@@ -113,7 +114,7 @@ def test_the_file_is_read_once_for_each_change_of_it(tmp_path: Path) -> None:
 def test_a_name_is_one_line_at_the_end_as_other_programs_write_it(tmp_path: Path) -> None:
     put(tmp_path, before := line(ONE, "theirs"))
     assert rename(tmp_path, TWO, "  grün \U0001f600 ") == "grün \U0001f600"
-    data = (tmp_path / FILE).read_bytes()
+    data = (tmp_path / THREAD_NAMES_FILE).read_bytes()
     assert data.startswith(before)
     assert json.loads(data[len(before) :]) == {"id": TWO, "thread_name": "grün \U0001f600", "updated_at": WHEN}
     assert (data.count(b"\n"), data[-1:]) == (2, b"\n")
@@ -123,15 +124,15 @@ def test_a_name_is_one_line_at_the_end_as_other_programs_write_it(tmp_path: Path
 
 def test_the_file_is_made_for_its_owner_alone_and_no_note_stays_beside_it(tmp_path: Path) -> None:
     rename(tmp_path, ONE, "new one")
-    assert list(tmp_path.iterdir()) == [tmp_path / FILE]
-    assert (tmp_path / FILE).stat().st_mode & 0o777 == 0o600
+    assert list(tmp_path.iterdir()) == [tmp_path / THREAD_NAMES_FILE]
+    assert (tmp_path / THREAD_NAMES_FILE).stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.parametrize("tail", [b'{"id":"', line(TWO, "whole")[:-1], b"\0\0\0", b"\xff"])
 def test_a_torn_end_of_somebody_else_gets_a_line_end_first(tmp_path: Path, tail: bytes) -> None:
     put(tmp_path, line(ONE, "a"), tail)
     rename(tmp_path, ONE, "b of mine")
-    lines = (tmp_path / FILE).read_bytes().split(b"\n")
+    lines = (tmp_path / THREAD_NAMES_FILE).read_bytes().split(b"\n")
     assert lines[1] == tail
     assert json.loads(lines[2])["thread_name"] == "b of mine"
     assert read_names(tmp_path)[ONE] == "b of mine"
@@ -139,10 +140,10 @@ def test_a_torn_end_of_somebody_else_gets_a_line_end_first(tmp_path: Path, tail:
 
 def test_a_name_that_another_thread_has_is_refused_while_that_is_there(tmp_path: Path) -> None:
     rename(tmp_path, ONE, "mine")
-    before = (tmp_path / FILE).read_bytes()
+    before = (tmp_path / THREAD_NAMES_FILE).read_bytes()
     with pytest.raises(UsageError, match=f"'mine' is the name of thread {ONE}"):
         rename(tmp_path, TWO, "mine")
-    assert (tmp_path / FILE).read_bytes() == before
+    assert (tmp_path / THREAD_NAMES_FILE).read_bytes() == before
     rename(tmp_path, ONE, "mine")
     rename(tmp_path, TWO, "Mine")
     assert rename(tmp_path, TWO, "mine", is_there=False) == "mine"
@@ -150,12 +151,12 @@ def test_a_name_that_another_thread_has_is_refused_while_that_is_there(tmp_path:
 
 def test_a_file_that_is_a_link_or_none_at_all_is_not_written(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").touch()
-    (tmp_path / FILE).symlink_to(tmp_path / "elsewhere")
+    (tmp_path / THREAD_NAMES_FILE).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(NotARollout, match="symbolic link"):
         rename(tmp_path, ONE, "name")
     assert (tmp_path / "elsewhere").read_bytes() == b""
-    (tmp_path / FILE).unlink()
-    (tmp_path / FILE).mkdir()
+    (tmp_path / THREAD_NAMES_FILE).unlink()
+    (tmp_path / THREAD_NAMES_FILE).mkdir()
     with pytest.raises(NotARollout, match="directory"):
         rename(tmp_path, ONE, "name")
 
@@ -173,12 +174,12 @@ def test_many_writers_at_once_lose_and_mix_no_name(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert read_names(tmp_path) == {f"{ONE[:-2]}{n:02}": f"writer {n}, 19" for n in range(8)}
-    assert len([json.loads(line) for line in (tmp_path / FILE).read_bytes().splitlines()]) == 160
+    assert len([json.loads(line) for line in (tmp_path / THREAD_NAMES_FILE).read_bytes().splitlines()]) == 160
 
 
 @pytest.mark.parametrize("effect", [Effect.FAIL, Effect.SHORT])
 def test_after_a_fault_the_next_name_goes_through_and_no_other_is_lost(effect: Effect) -> None:
-    start = {f"/{FILE}": line(ONE, "a")}
+    start = {f"/{THREAD_NAMES_FILE}": line(ONE, "a")}
     whole = SimulatedDisk(start)
     Names(Path("/"), whole).write(TWO, "t w o", WHEN, is_there=lambda _: True)
     for nth, kind in enumerate(whole.attempts):
@@ -202,7 +203,7 @@ def note(home: Path, thread: str, name: str) -> None:
 def test_a_noted_name_counts_while_no_other_thread_has_it(tmp_path: Path) -> None:
     note(tmp_path, ONE, "mine")
     assert read_names(tmp_path) == {ONE: "mine"}
-    put(tmp_path, (tmp_path / FILE).read_bytes(), line(TWO, "mine"))  # as another program would
+    put(tmp_path, (tmp_path / THREAD_NAMES_FILE).read_bytes(), line(TWO, "mine"))  # as another program would
     assert read_names(tmp_path) == {TWO: "mine"}
     rename(tmp_path, TWO, "other")
     assert read_names(tmp_path) == {ONE: "mine", TWO: "other"}
@@ -232,7 +233,7 @@ def test_only_what_says_so_gives_way(tmp_path: Path, gives_way: object) -> None:
 def test_what_would_not_be_kept_as_it_is_is_not_noted(tmp_path: Path, name: str) -> None:
     with pytest.raises(UsageError):
         note(tmp_path, ONE, name)
-    assert not (tmp_path / FILE).exists()
+    assert not (tmp_path / THREAD_NAMES_FILE).exists()
 
 
 def test_a_note_reads_a_byte_of_the_file_and_lists_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,9 +6,12 @@ SESSIONS_FOLDER, ARCHIVE_FOLDER = "sessions", "archived_sessions"
 FILE_PREFIX = "rollout-"
 THREAD_NAMES_FILE = "session_index.jsonl"
 
+PAYLOAD = "payload"
+"""The key of a line under which its record stands."""
+SESSION_META = "session_meta"
 RECORD_TYPES = frozenset(
     {
-        "session_meta",
+        SESSION_META,
         "turn_context",
         "response_item",
         "compacted",

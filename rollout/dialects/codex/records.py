@@ -65,6 +65,15 @@ class Count(msgspec.Struct, frozen=True, gc=False):
     num_items: int | None = None
 
 
+class ThreadName(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A line of the file of names. `gives_way` is this library's own: it counts while no other thread has the name."""
+
+    id: str
+    thread_name: str
+    updated_at: object = None
+    gives_way: object = False
+
+
 class WorldState(msgspec.Struct, frozen=True, gc=False):
     """world_state: a snapshot (full) or a merge patch (RFC 7396)."""
 

@@ -9,6 +9,8 @@ from rollout import ids
 from rollout.ids import FileId
 
 _BASE, _MODE = "history_base", "history_mode"
+LINEAGE_KEYS = ("id", "timestamp", _BASE)
+"""Those that tell whose file it is, and what needs what."""
 _MOST_NUMBER = 1 << 62  # what the encodings of numbers hold
 
 
@@ -56,6 +58,12 @@ def base_of(meta: Mapping[str, Any] | None) -> Base | None:
     is_ordinal = isinstance(ordinal, int) and not isinstance(ordinal, bool)
     file = ids.file_id_of(id) if isinstance(id, str) else None
     return Base(file, end if is_end else None, ordinal if is_ordinal else None, id, end)
+
+
+def told_base(file: FileId, end: int, ordinal: int | None) -> dict[str, Any]:
+    """What a session_meta says of a base of which `end` bytes count; `ordinal` is that behind the last line of them."""
+    numbered = {} if ordinal is None else {"end_ordinal_exclusive": ordinal}
+    return {"thread_id": file, **numbered, "end_byte_offset": end}
 
 
 def base_id(meta: Mapping[str, Any] | None) -> str | None:

@@ -31,6 +31,8 @@ import msgspec
 from msgspec import Raw
 
 from rollout.dialects.codex import envelope
+from rollout.dialects.codex.names import PAYLOAD
+from rollout.dialects.codex.session_meta import LINEAGE_KEYS
 from rollout.errors import RecordError, WriteError
 from rollout.files.encrypted.keys import ID_CHARACTERS, NONCE_BYTES, TAG_BYTES, Cipher
 from rollout.format import lines, strict_json
@@ -41,8 +43,7 @@ _OPEN = b'"encrypted":{"v":1,"key":"'
 _DATA = b',"data":"'
 _CLOSE = b'"}}'
 _HEAD_SIGNS = (b'"encrypted":{"', b'{"v":1,"key":"', _DATA)
-_PAYLOAD = b'"payload":{'
-_READABLE = ("id", "timestamp", "history_base")
+_PAYLOAD = b'"%b":{' % PAYLOAD.encode()
 _ORDINAL = re.compile(rb'\{(?:"timestamp":"[^"\\]*",)?"ordinal":(\d+),')
 _PLAIN_TEXT = re.compile(rb'"[^"\\]*"')
 _raw_keys = msgspec.json.Decoder(dict[str, Raw])
@@ -208,7 +209,7 @@ class LineCipher:
 
     def _encrypt(self, line: bytes, ordinal: int | None, *, is_head: bool = False) -> bytes:
         keys = _keys_of(line)
-        type, text = bytes(keys.pop("type")), bytes(keys.pop("payload"))
+        type, text = bytes(keys.pop("type")), bytes(keys.pop(PAYLOAD))
         batch, number, stamp = keys.pop("batch", None), keys.pop("ordinal", None), keys.pop("timestamp", None)
         head: dict[str, Raw] = {}
         if stamp is not None and _PLAIN_TEXT.fullmatch(stamp):
@@ -218,7 +219,7 @@ class LineCipher:
         elif number is None:
             raise RecordError("a line without a number cannot be encrypted")
         head["ordinal"] = number
-        begin = b"{" + b",".join(_pairs(head | keys)) + b',"type":' + type + b',"payload":{'
+        begin = b"{" + b",".join(_pairs(head | keys)) + b',"type":' + type + b"," + _PAYLOAD
         if is_head:
             readable, text = _divide(text)
             begin += readable
@@ -240,7 +241,7 @@ class LineCipher:
 def readable_meta(line: bytes) -> dict[str, Any] | None:
     """What stands readable in the session_meta that a file begins with."""
     try:
-        payload = _keys_of(line)["payload"]
+        payload = _keys_of(line)[PAYLOAD]
         found = strict_json.decode_value(payload)
     except (RecordError, msgspec.DecodeError):
         return None
@@ -254,7 +255,7 @@ def _keys_of(line: bytes) -> dict[str, Raw]:
         keys = _raw_keys.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RecordError(f"no line of a rollout: {error}") from None
-    if not {"type", "payload"} <= keys.keys():
+    if not {"type", PAYLOAD} <= keys.keys():
         raise RecordError("a line without a type or a payload, as programs wrote them in 2025, cannot be encrypted")
     return keys
 
@@ -269,7 +270,7 @@ def _divide(payload: bytes) -> tuple[bytes, bytes]:
         keys = _raw_keys.decode(payload)
     except msgspec.ValidationError:
         raise RecordError("a session_meta that is no object cannot be encrypted") from None
-    said = _pairs({key: keys.pop(key) for key in _READABLE if key in keys})
+    said = _pairs({key: keys.pop(key) for key in LINEAGE_KEYS if key in keys})
     if not said:
         raise RecordError("a session_meta without an id cannot be encrypted")
     return b",".join(said) + b",", b",".join(_pairs(keys)) + b"}"

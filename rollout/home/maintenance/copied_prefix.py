@@ -14,19 +14,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
-from msgspec import Raw
 
 from rollout.dialects.codex import envelope as codec
+from rollout.dialects.codex.names import SESSION_META
+from rollout.dialects.codex.session_meta import facts_of
 from rollout.errors import SourceError
 from rollout.files import fork as forks
 from rollout.files.lineage import Opened
 from rollout.files.recovery import unmark
 from rollout.files.source import Origin
-from rollout.format import lines, strict_json
+from rollout.format import lines
 from rollout.format.records import Segment
 from rollout.limits import DEFAULT, Limits
 
-_META_SIGN = b'"session_meta"'
+_META_SIGN = b'"%b"' % SESSION_META.encode()
 _BATCH_SIGN = b',"batch":['
 _HEAD_BYTES = 512
 _TIME = re.compile(rb'\{"timestamp":"[^"\\]*"')
@@ -46,12 +47,11 @@ def find_copied(child: Opened, origin: Origin, of_thread: Threads) -> range:
     None either if its source is not there. `origin` says where bases are looked up, and in which file system.
     SourceError if the child cannot be read.
     """
-    meta = forks.meta_of(child)
-    if meta is None or "history_base" in meta.payload or child.source.read_at(0, meta.end).count(b"\n") != 1:
+    meta, facts = forks.meta_of(child), facts_of(child.session)
+    if meta is None or facts.base is not None or child.source.read_at(0, meta.end).count(b"\n") != 1:
         return range(0)
-    source = strict_json.text_of(meta.payload.get("forked_from_id", Raw(b"null")))
     own = None if child.path is None else child.path.absolute()
-    for path in of_thread.get(source or "", ()):
+    for path in of_thread.get(facts.forked_from or "", ()):
         if path != own:
             try:
                 with dataclasses.replace(origin, path=path, size=None).opened() as lineage:
@@ -119,7 +119,7 @@ def _is_meta(line: bytes) -> bool:
     if _META_SIGN not in line[:_HEAD_BYTES]:
         return False
     envelope = codec.decode_plain(line, DEFAULT.depth)
-    return envelope is not None and envelope.type == "session_meta"
+    return envelope is not None and envelope.type == SESSION_META
 
 
 def _id_of(line: bytes) -> str | None:
