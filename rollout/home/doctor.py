@@ -81,7 +81,7 @@ class _Doctor:
     def _files(self, entries: list[RolloutFile], progress: Progress | None) -> Iterator[File]:
         twins = {path.with_name(path.name.removesuffix(".zst")) for path, what in self._odd if what == homes.TWIN}
         of_thread = collections.Counter(entry.thread for entry in entries)
-        for file, entry in self._index.entries(entries, progress, at_once=True):
+        for file, entry in self._index.entries(entries, progress):
             age_s, is_alone = self._now_s - entry.mtime_ns / 1e9, of_thread[file.thread] == 1
             yield File(file, entry, age_s, file.path in twins, is_alone)
 

@@ -139,13 +139,16 @@ def _fitting(
     inventory: Inventory, index: Index, selection: Selection, after: Key | None, progress: Progress | None
 ) -> Iterator[Found]:
     """The threads that fit, newest first, from behind the key `after` on."""
-    threads = inventory.threads(selection, after)
-    for done, (key, thread) in enumerate(threads, 1):
-        found = find(inventory, index, selection, key, thread)
-        if found is not None:
-            yield found
-        if progress is not None:
-            progress(done, len(threads))
+    threads, done = inventory.threads(selection, after), 0
+    for some in in_bunches(threads):
+        index.prefetch(thread.head for _, thread in some)
+        for key, thread in some:
+            found = find(inventory, index, selection, key, thread)
+            if found is not None:
+                yield found
+            done += 1
+            if progress is not None:
+                progress(done, len(threads))
 
 
 def _with_text(found_all: Iterable[Found], texts: Texts, query: Query) -> Iterator[Found]:

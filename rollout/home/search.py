@@ -150,6 +150,7 @@ class _Search:
         threads = [pair for pair in self._inventory.threads(selection) if after is None or pair[1].order <= after[0]]
         texts, query, done = self._texts, self._asked.query, 0
         for some in in_bunches(threads):
+            self._index.prefetch(file for _, thread in some for file in thread.files)
             if not selection.is_narrow:
                 texts.take(file for _, thread in some for file in thread.files)
                 fitting = self._find([pair for pair in some if texts.holds(pair[1], query)], selection)

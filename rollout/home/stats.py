@@ -214,7 +214,7 @@ def _sessions(
 ) -> Iterator[list[tuple[RolloutFile, Entry]]]:
     """The files of each thread that fits, the one that it goes on in first."""
     files = [file for _, thread in inventory.threads(selection) for file in _head_first(thread, selection.archived)]
-    found = index.entries(files, progress, at_once=True)
+    found = index.entries(files, progress)
     for _, of_thread in itertools.groupby(found, lambda each: each[0].thread):
         told = list(of_thread)
         file, entry = told[0]

@@ -85,15 +85,15 @@ class Database:
     def entry(self, path: bytes) -> Entry | None:
         """The entry of a file."""
         nothing: dict[bytes, Entry] = {}
-        return self._run(lambda db: _read(db, "path", path), nothing).get(path)
+        return self._run(lambda db: _read(db, "path = ?", path), nothing).get(path)
 
-    def entries(self) -> dict[bytes, Entry]:
-        """All entries, by path."""
-        return self._run(_read, {})
+    def entries(self, paths: Sequence[bytes]) -> dict[bytes, Entry]:
+        """The entries of some files, by path."""
+        return self._run(lambda db: _read(db, f"path IN ({','.join('?' * len(paths))})", *paths), {})
 
     def known_as(self, identity: tuple[int, int]) -> dict[bytes, Entry]:
         """The entries of files with this device and inode."""
-        return self._run(lambda db: _read(db, "identity", _text_of(identity)), {})
+        return self._run(lambda db: _read(db, "identity = ?", _text_of(identity)), {})
 
     def put(self, found: Mapping[bytes, tuple[Entry, bytes]]) -> None:
         """Entries by path, each with its encoded checkpoint."""
@@ -263,7 +263,7 @@ def _put(db: sqlite3.Connection, found: Iterable[tuple[bytes, Entry, bytes]]) ->
         for path, entry, packed in found:
             _put_entry(db, path, entry)
             db.execute("INSERT OR REPLACE INTO checkpoints VALUES (?, ?, ?)", (path, entry.id, packed))
-            if _read(db, "path", path) != {path: entry}:
+            if _read(db, "path = ?", path) != {path: entry}:
                 raise sqlite3.DatabaseError("an entry is not found where it was put")
 
 
@@ -274,17 +274,17 @@ def _put_entry(db: sqlite3.Connection, path: bytes, entry: Entry) -> None:
 
 def _move(db: sqlite3.Connection, old: bytes, new: bytes) -> None:
     with _transaction(db):
-        for entry in _read(db, "path", old).values():
+        for entry in _read(db, "path = ?", old).values():
             _put_entry(db, new, entry)
             db.execute("UPDATE OR REPLACE checkpoints SET path = ? WHERE path = ?", (new, old))
             db.execute("DELETE FROM files WHERE path = ?", (old,))
 
 
-def _read(db: sqlite3.Connection, where: str = "1", value: object = 1) -> dict[bytes, Entry]:
-    """The entries that fit, else all, by path; DatabaseError for one that is not as it was written."""
+def _read(db: sqlite3.Connection, where: str, *values: object) -> dict[bytes, Entry]:
+    """The entries that fit, by path; DatabaseError for one that is not as it was written."""
     found = {}
-    query = f"SELECT path, id, identity, entry, checksum FROM files WHERE {where} = ?"
-    for *row, checksum in db.execute(query, (value,)).fetchall():
+    query = f"SELECT path, id, identity, entry, checksum FROM files WHERE {where}"
+    for *row, checksum in db.execute(query, values).fetchall():
         try:
             if _checksum(*row) != checksum:
                 raise sqlite3.DatabaseError("an entry does not fit its checksum")

@@ -126,7 +126,12 @@ class Texts:
 
     def holds(self, thread: Thread, query: Query) -> bool:
         """Whether a file of a thread has a document that holds what is asked for."""
-        return any(True for file in thread.files for _ in self.find(file, query))
+        self._notice_others()
+        for file in thread.files:
+            key = self._keys.get(file.file)
+            if (key is None or self._may_hold(key, query)) and any(True for _ in self.find(file, query)):
+                return True
+        return False
 
     def find(
         self, file: RolloutFile, query: Query, kinds: Iterable[str] = KINDS, before: int | None = None

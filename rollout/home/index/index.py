@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import os
 import sqlite3
 import stat
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from rollout.home.index.scan import Seam
 
 _MOST_TRIES = 3
+_READ_AT_ONCE = 256
 _MOST_WAITING, _MOST_WAITING_BYTES = 64, 4 << 20  # that are written in one transaction
 _RACY_NS = 2_000_000_000
 """What was changed so shortly before it was scanned may have changed again in the same tick."""
@@ -83,7 +85,7 @@ class Index:
         self._waiting_bytes = 0
         self._bases, self._links = Bases(home, fs), _Links(database, fs)
         self._prefixes: dict[Seam, Prefix] = {}
-        self._ahead: dict[bytes, Entry] = {}  # what was read at once
+        self._ahead: dict[bytes, Entry | None] = {}  # what was read at once
         self._progress = _Progress(None, int)
 
     @classmethod
@@ -126,25 +128,32 @@ class Index:
         return self._database.recover(error)
 
     def entries(
-        self, files: Iterable[RolloutFile], progress: Progress | None = None, *, at_once: bool = False
+        self, files: Iterable[RolloutFile], progress: Progress | None = None
     ) -> Iterator[tuple[RolloutFile, Entry]]:
         """The entries of files, in their order. One that went away is left out. Files may have changed since before.
 
-        Each is brought up to date when it is asked for. `at_once`: they are most of the home, and are read at once.
+        Each is brought up to date when it is asked for.
         """
-        self._ahead = self._database.entries() if at_once else {}
         self._forget_bases()
         if progress is not None:
             files = list(files)
         self._progress = _Progress(progress, lambda: sum(size for _, size in self._stale(files)))
+        rest = iter(files)
         try:
-            for file in files:
-                entry = self.entry(file)
-                if entry is not None:
-                    yield file, entry
+            while some := list(itertools.islice(rest, _READ_AT_ONCE)):
+                self.prefetch(some)
+                for file in some:
+                    entry = self.entry(file)
+                    if entry is not None:
+                        yield file, entry
         finally:
-            self._ahead, self._progress = {}, _Progress(None, int)
+            self._progress = _Progress(None, int)
             self._flush()
+
+    def prefetch(self, files: Iterable[RolloutFile]) -> None:
+        """Asks the database for the entries of some files at once, which are about to be asked for one by one."""
+        keys = [self._key(file) for file in files]
+        self._ahead = {**dict.fromkeys(keys), **self._database.entries(keys)}
 
     def entry(self, file: RolloutFile) -> Entry | None:
         """The entry of a file as it is now, which is scanned if it has changed; None if it is gone.
@@ -287,7 +296,9 @@ class Index:
 
     def _known(self, file: RolloutFile) -> Entry | None:
         key = self._key(file)
-        return self._waiting[key][0] if key in self._waiting else self._ahead.get(key) or self._database.entry(key)
+        if key in self._waiting:
+            return self._waiting[key][0]
+        return self._ahead[key] if key in self._ahead else self._database.entry(key)
 
     def _moved(self, file: RolloutFile, status: Status) -> Entry | None:
         """The entry of a file that lay elsewhere in the home under the same name."""
@@ -295,6 +306,7 @@ class Index:
             old = self.home / os.fsdecode(path)
             if old.name == file.name and self._links.identity(str(old)) is None:
                 self._database.move(path, self._key(file))
+                self._ahead.pop(self._key(file), None)
                 return entry
         return None
 
