@@ -11,6 +11,7 @@ whole batch. What is whole in a file is never changed, so both hold as long as i
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -141,11 +142,11 @@ class ItemLog:
 
     def _items(self, path: Path, limit: int | None) -> list[Any]:
         identity, size = self._status(path)
-        newest, limits = self._newest, _limits_for(limit)
+        newest = self._newest
         if limit is not None and newest is not None and newest.holds(limit, identity, size):
             return _decoded(newest.entries[max(0, len(newest.entries) - limit) :])
-        end = size if self._whole == (identity, size) else None
-        with self._origin(path, end, limits).opened() as lineage:
+        limits, end = _limits_for(limit), size if self._whole == (identity, size) else None
+        with self._origin(path, end, _NEAR).opened() as lineage:
             if limit is None or limit > KEPT_ITEMS:
                 items = recent_items(lineage, limit, limits, plain_items_of, item_of)
             else:
@@ -175,6 +176,7 @@ class ItemLog:
         return list(history.entries[0 if limit is None else max(0, len(history) - limit) :]), not lineage.missing
 
 
+@functools.lru_cache(maxsize=16)
 def _limits_for(count: int | None) -> Limits:
     """Begins to read with about what so many items take."""
     first = DEFAULT.chunk_bytes if count is None else min(count * _ITEM_BYTES, DEFAULT.chunk_bytes)
