@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rollout.dialects.codex.context_updates import context_updates
     from rollout.dialects.codex.contextual import is_program_message
+    from rollout.dialects.codex.encoder import AnyItem
     from rollout.errors import (
         Ambiguous,
         Closed,
@@ -62,20 +63,23 @@ if TYPE_CHECKING:
     from rollout.session.following import FollowEvent, tail
     from rollout.session.label_scope import label
     from rollout.session.log import SessionLog
-    from rollout.session.moments import AtLine, AtOrdinal, at_line, at_ordinal
+    from rollout.session.moments import At, AtLine, AtOrdinal, at_line, at_ordinal
     from rollout.session.playback import Playback, PlaybackView, replay
     from rollout.session.reading import explain, reconstruct, records, turns, verify
     from rollout.session.record import Record
     from rollout.session.state import State, Turn
     from rollout.session.steps import Step, StepPosition
     from rollout.session.summary import Milestone, Summary, ToolUse, TurnSummary, summarize
-    from rollout.session.turn import OpenTurn
+    from rollout.session.turn import AsyncTurn, OpenTurn
     from rollout.session.turn_context import TurnContext
     from rollout.session.verification import Note, Report
     from rollout.store import Mode, Progress, Reference, Store, open_log
 
 __all__ = [
     "Ambiguous",
+    "AnyItem",
+    "AsyncTurn",
+    "At",
     "AtLine",
     "AtOrdinal",
     "Cipher",
@@ -219,6 +223,8 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.home.index import index as module
             case "SessionTree":
                 from rollout.home import tree as module
+            case "AnyItem":
+                from rollout.dialects.codex import encoder as module
             case "is_program_message":
                 from rollout.dialects.codex import contextual as module
             case "History" | "is_summary":
@@ -269,7 +275,7 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout import limits as module
             case "SessionLog":
                 from rollout.session import log as module
-            case "AtLine" | "AtOrdinal" | "at_line" | "at_ordinal":
+            case "At" | "AtLine" | "AtOrdinal" | "at_line" | "at_ordinal":
                 from rollout.session import moments as module
             case "Playback" | "PlaybackView" | "replay":
                 from rollout.session import playback as module
@@ -297,7 +303,7 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.session import summary as module
             case "FollowEvent" | "tail":
                 from rollout.session import following as module
-            case "OpenTurn":
+            case "AsyncTurn" | "OpenTurn":
                 from rollout.session import turn as module
             case "TurnContext":
                 from rollout.session import turn_context as module

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 
 from rollout.format import labels
 from rollout.format.labels import UNLABELLED, Label
-from rollout.session.block_exit import At, BlockExit, Error, Kind
+from rollout.session.block_exit import BlockExit
 
 
 class _Frame:
@@ -79,7 +79,7 @@ class label:  # noqa: N801  # it is called like a function, as contextlib.suppre
         _innermost.set(self._frame)
         return said
 
-    def leave(self, kind: Kind, error: Error, at: At) -> None:
+    def leave(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> None:
         """Takes what was said away, as a `with` block does when it is left."""
         found = _current()
         while found is not None and found is not self._frame:

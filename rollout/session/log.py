@@ -135,16 +135,24 @@ class SessionLog:
         """A turn, open inside of `with` or `async with`; one at a time.
 
         `context` (a TurnContext, or any mapping with a model) is written as its turn_context; a turn that is not
-        a regular one has none (S8). RecordError if it is no JSON. `session_id` and `tags` are the label of all that
-        stands in it, inside of the label that is in force where it begins.
+        a regular one has none (S8). `session_id` and `tags` are the label of all that stands in it, inside of the label
+        that is in force where it begins.
+
+        Raises:
+            RecordError: The context has no model, or is no JSON.
+            UsageError: This is no label.
         """
         return OpenTurn(self._recorder, context, model_context_window, labels.label(session_id, tags))
 
     def record(self, type: str, payload: object, *, expected_end: int | None = None) -> int:
-        """A record of any type, known or not, in a turn or outside; the offset behind it. RecordError, Conflict.
+        """A record of any type, known or not, in a turn or outside; the offset behind it.
 
         What the log has methods for is refused. `payload` is any JSON value, or JSON in bytes; each lone surrogate in
         it is written as U+FFFD.
+
+        Raises:
+            RecordError: It is no JSON, or not what such a record is, or to be written by another method.
+            Conflict: The log does not end at `expected_end`; nothing was written.
         """
         return self._recorder.write([encoder.record(type, payload)], expected_end=expected_end)
 
@@ -201,7 +209,11 @@ class SessionLog:
         `at` is a turn's id (as that turn ended; as it began, with `before`), the byte offset behind a line of this
         file, a `Line` of it or an `Ordinal` (behind that line). The fork refers to the file that the point is in, which
         cannot be deleted then; with `copy` it holds the lines itself. Its label is this log's, with what is said in it.
-        NotFound, UsageError, WriteError.
+
+        Raises:
+            NotFound: There is no such point, or the file is gone.
+            UsageError: The point names nothing that can be forked, or this is no label.
+            WriteError: The disk refuses.
         """
         label = in_force(self.label).around(labels.label(session_id, tags))
         if self._writable is not None:

@@ -23,7 +23,7 @@ from rollout.dialects.codex.encoder import AnyItem, Part
 from rollout.dialects.codex.new_records import ABORT_REASONS, turn_aborted
 from rollout.errors import Closed, RolloutError, UsageError
 from rollout.format.labels import Label
-from rollout.session.block_exit import At, AwaitedBlockExit, BlockExit, Error, Kind
+from rollout.session.block_exit import AwaitedBlockExit, BlockExit
 from rollout.session.recorder import OpenedTurn, Recorder
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class OpenTurn:
         holder = self._holder
         self._holder = lambda: None if is_over() else holder()
 
-    def leave(self, kind: Kind, error: Error, at: At) -> None:
+    def leave(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> None:
         """Ends the turn, as a `with` block does when it is left."""
         self.finish(error)
 
@@ -121,7 +121,7 @@ class OpenTurn:
         await self._awaited.enter()
         return self._awaited
 
-    async def leave_awaited(self, kind: Kind, error: Error, at: At) -> None:
+    async def leave_awaited(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> None:
         """Ends the turn, as an `async with` block does when it is left."""
         if self._awaited is not None:
             await self._awaited.leave(error)
@@ -138,7 +138,11 @@ class OpenTurn:
 
         Each lone surrogate in it, as `os.fsdecode` makes of a byte that is no text, is written as U+FFFD.
         An assistant's message gets an agent_message event, each plan in it an item_completed event.
-        RecordError, or Conflict if the log does not end at `expected_end`: nothing was written.
+
+        Raises:
+            RecordError: It is no item that a model could be sent; nothing was written.
+            Conflict: The log does not end at `expected_end`; nothing was written.
+            Closed: The turn is not open.
         """
         encoded = encoder.encode_item(item)
         if encoded[2] != "assistant":  # most are not

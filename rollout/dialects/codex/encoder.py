@@ -30,7 +30,7 @@ from rollout.items import shapes
 from rollout.items.kinds import is_visible
 from rollout.limits import DEFAULT
 
-AnyItem: TypeAlias = "Mapping[str, Any] | bytes | bytearray | memoryview | Raw"
+AnyItem: TypeAlias = Mapping[str, Any] | bytes | bytearray | memoryview | Raw
 """One item: a mapping of JSON values, or its JSON."""
 
 _BEGIN, _ESCAPED = b'{"timestamp":"', b'{"\\u0074imestamp":"'
