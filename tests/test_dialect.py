@@ -51,7 +51,7 @@ STILL = {
     # rollout_cli
     "rollout_cli.export.chronicle",
     "rollout_cli.export.headings",
-    "rollout_cli.export.telling",
+    "rollout_cli.export.presenting",
     "rollout_cli.export.values",
     "rollout_cli.replay.words",
     "rollout_cli.views.lines",

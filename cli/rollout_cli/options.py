@@ -23,7 +23,7 @@ POSITION_AT = re.compile(r"-[1-9][0-9]*(@.*)?", re.DOTALL)
 _AGE = re.compile(r"([0-9]{1,5})\s*([smhdw])")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_REFERENCE = "Its thread id or the beginning of one, its name, its path, or -1 for the newest."
+_REFERENCE = "The id of a session or the beginning of one, its name, its path, or -1 for the newest."
 
 
 class PositionCommand(TyperCommand):

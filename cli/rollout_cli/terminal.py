@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import os
 import shutil
 import sys
@@ -91,13 +92,7 @@ class Output:
 
     def print_json(self, pieces: Iterable[bytes]) -> None:
         """Print pieces of UTF-8 JSON, each of whole tokens, one behind the other, and a line end."""
-        self._file.flush()
-        for piece in pieces:
-            with _writing():
-                self._file.buffer.write(printable_json(piece))
-        with _writing():
-            self._file.buffer.write(b"\n")
-            self._file.buffer.flush()
+        self.print_document(map(printable_json, itertools.chain(pieces, [b"\n"])))
 
     def print_document(self, pieces: Iterable[bytes]) -> int:
         """Print pieces of a document, in which everything that was recorded is printable already. How many bytes."""

@@ -247,14 +247,14 @@ def outside_fences(text: str) -> list[str]:
 
 
 def test_json_holds_every_record_with_its_turn_and_its_fate(session: Path) -> None:
-    told = json.loads(exported(session, "json", "--no-redact"))
-    assert [each["id"] for each in told["turns"]] == [None, "t1", "t2", "t3", "t4"]
-    assert [each["stands"] for each in told["turns"]] == [None, True, True, False, True]
-    records = [record for each in told["turns"] for record in each["records"]]
+    shown = json.loads(exported(session, "json", "--no-redact"))
+    assert [each["id"] for each in shown["turns"]] == [None, "t1", "t2", "t3", "t4"]
+    assert [each["stands"] for each in shown["turns"]] == [None, True, True, False, True]
+    records = [record for each in shown["turns"] for record in each["records"]]
     assert [record["record"] for record in records] == [json.loads(row) for row in session.read_text().splitlines()]
     explained = list(rollout.explain(session))
     assert [(each["line"], each["status"]) for each in records] == [(each.line, each.status) for each in explained]
-    assert told["thread_id"] == told["session"]["id"]
+    assert shown["thread_id"] == shown["session"]["id"]
 
 
 @pytest.mark.parametrize("case", sorted(path.name for path in CASES.iterdir() if path.is_dir())[::6])
@@ -309,8 +309,8 @@ def test_openai_gives_the_body_of_the_next_request(session: Path) -> None:
 
 
 def test_a_moment_of_a_session_is_exported_as_it_was_then(session: Path, tmp_path: Path) -> None:
-    told = json.loads(exported(session, "json", "--at", "t3"))
-    assert [(each["id"], each["stands"]) for each in told["turns"][1:]] == [("t1", True), ("t2", True), ("t3", True)]
+    shown = json.loads(exported(session, "json", "--at", "t3"))
+    assert [(each["id"], each["stands"]) for each in shown["turns"][1:]] == [("t1", True), ("t2", True), ("t3", True)]
     target = tmp_path / "then.jsonl"
     assert run("export", session, "-o", target, "--at", "t1", "--no-redact").code == 0
     assert session.read_bytes().startswith(target.read_bytes())

@@ -111,7 +111,7 @@ def search(browser: Browser, words: str) -> str:
         if found:
             return found
         time.sleep(0.02)
-    raise AssertionError("nothing was told")
+    raise AssertionError("nothing was shown")
 
 
 def test_the_page_is_silent_and_asks_for_nothing_but_itself(browser: Browser, page: Path) -> None:
@@ -238,8 +238,8 @@ def test_a_link_to_a_turn_is_copied_by_a_key_and_leads_there_again(browser: Brow
     browser.press("y")
     assert browser.run("location.hash") == "#turn-t4"
     browser.run("new Promise((done) => setTimeout(done, 50))")
-    told = browser.run("document.querySelector('#found').textContent")
-    assert told in {"link copied", "link is in the address bar"}
+    shown = browser.run("document.querySelector('#found').textContent")
+    assert shown in {"link copied", "link is in the address bar"}
     browser.run("document.querySelector('#turn-t4').open = false; window.scrollTo(0, 0); 0")
     browser.run("document.querySelector('nav details').open = true; 0")
     browser.run("document.querySelector('nav a[href=\"#turn-t4\"]').click()")

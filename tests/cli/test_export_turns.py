@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rollout_cli.export.chronicle import Chronicle
 from rollout_cli.export.page import to_page
-from rollout_cli.export.telling import Teller
+from rollout_cli.export.presenting import Presenter
 
 import rollout
 from tests.builders import (
@@ -61,8 +61,8 @@ def headings(page: str) -> list[str]:
 
 def page_of(source: Path, home: Path) -> str:
     """The page without the command around it, which takes longer for a short session."""
-    chronicle, teller = Chronicle(str(source), str(home)), Teller(None)
-    return "".join(to_page(chronicle, teller, str))
+    chronicle, presenter = Chronicle(str(source), str(home)), Presenter(None)
+    return "".join(to_page(chronicle, presenter, str))
 
 
 def test_a_turn_is_struck_through_in_every_recorded_case_if_and_only_if_it_does_not_stand() -> None:
@@ -78,9 +78,9 @@ def test_a_turn_is_struck_through_in_every_recorded_case_if_and_only_if_it_does_
         assert [int(n) for n in re.findall(r"<h2><del>(\d+)\. ", page)] == undone, case.name
         assert page.count("<del>") == 2 * len(undone), case.name
         assert page.count('<details class="turn undone"') == len(undone), case.name
-        told = re.search(r'<dt>turns</dt><dd dir="auto">(\d+)(?:, (\d+) of them taken back)?', page)
-        assert told is not None
-        assert [int(n or 0) for n in told.groups()] == [len(turns), len(undone)], case.name
+        shown = re.search(r'<dt>turns</dt><dd dir="auto">(\d+)(?:, (\d+) of them taken back)?', page)
+        assert shown is not None
+        assert [int(n or 0) for n in shown.groups()] == [len(turns), len(undone)], case.name
         assert not [each for each in headings(page) if not re.search(r"\w", each.partition(".")[2] or each)], case.name
 
 

@@ -70,7 +70,7 @@ def _check(form: Form, path: Path | None, force: bool, json: bool) -> None:
     from rollout.errors import UsageError
 
     if path is None and json:
-        raise UsageError("--json tells of a file that was written", remedy="give --output FILE")
+        raise UsageError("--json is of a file that was written", remedy="give --output FILE")
     if path is None and form is Form.html and sys.stdout is not None and sys.stdout.isatty():
         raise UsageError("a page is not for a terminal", remedy="give --output FILE.html, or a pipe")
     if path is not None and not path.parent.is_dir():
@@ -118,10 +118,10 @@ def _pieces(
         yield from values.to_json(chronicle, redactor)
     else:
         from rollout_cli.export import markdown, page
-        from rollout_cli.export.telling import Teller
+        from rollout_cli.export.presenting import Presenter
 
         write = markdown.to_markdown if form is Form.md else page.to_page
-        for text in write(chronicle, Teller(redactor, images=images), lambda: say_redacted(redactor)):
+        for text in write(chronicle, Presenter(redactor, images=images), lambda: say_redacted(redactor)):
             yield text.encode(errors="backslashreplace")
 
 

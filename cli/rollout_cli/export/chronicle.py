@@ -35,20 +35,20 @@ class Entry(NamedTuple):
 class Section(NamedTuple):
     """`turn` is None for what stands before the first one; `number` counts the turns from 1.
 
-    `fate` is `undone` for a turn that does not stand, and for no other; `emptied` where all its items were taken back
+    `status` is `undone` for a turn that does not stand, and for no other; `emptied` where all its items were taken back
     but the turn stands (something behind the marker belongs to it); `replaced` where one compaction, in line `by`,
     replaced all its items. Else it is empty, and its items say what became of them.
     """
 
     turn: rollout.Turn | None
     number: int
-    fate: str
+    status: str
     by: int | None
     items: int
 
 
 class Chronicle:
-    """One log, read as a whole: `progress` is told of bytes, twice over those of the log."""
+    """One log, read as a whole: `progress` is shown of bytes, twice over those of the log."""
 
     def __init__(
         self, source: str | int, home: str | None, progress: Progress | None = None, *, at: str | int | None = None
@@ -89,25 +89,25 @@ class Chronicle:
         return bool(self.statuses.keys() - {"damaged", "blank"})
 
     def read(
-        self, wanted: Wanted | None = None, *, tells_progress: bool = True
+        self, wanted: Wanted | None = None, *, shows_progress: bool = True
     ) -> Iterator[tuple[Section, Iterator[Entry]]]:
         """Each section with its entries, which are read as they are taken; those that are `wanted`, and damage."""
         entries = itertools.starmap(Entry, self._explanation.records(wanted))
         groups = itertools.groupby(entries, lambda entry: entry.explained.turn)
         for section, (_, lines) in zip(self.sections, groups, strict=True):
-            yield section, self._taken(lines, wanted is None, self._progress if tells_progress else None)
+            yield section, self._taken(lines, wanted is None, self._progress if shows_progress else None)
 
     def _taken(self, lines: Iterator[Entry], takes_all: bool, progress: Progress | None) -> Iterator[Entry]:
-        told = -_STEP_BYTES
+        shown = -_STEP_BYTES
         for entry in lines:
-            if progress is not None and entry.explained.offset - told >= _STEP_BYTES:
-                told = entry.explained.offset
-                progress(self._bytes + min(told, self._bytes), _PASSES * self._bytes)
+            if progress is not None and entry.explained.offset - shown >= _STEP_BYTES:
+                shown = entry.explained.offset
+                progress(self._bytes + min(shown, self._bytes), _PASSES * self._bytes)
             if takes_all or entry.record is not None or entry.explained.status == "damaged":
                 yield entry
 
     def _survey(self, number: int | None, lines: Iterator[rollout.Explained]) -> Section:
-        turn, fates, items = None if number is None else self.turns[number], set[tuple[str, int | None]](), 0
+        turn, seen, items = None if number is None else self.turns[number], set[tuple[str, int | None]](), 0
         for each in lines:
             if each.path != self.path or not self.paths:
                 self.path = each.path
@@ -115,16 +115,16 @@ class Chronicle:
             self.is_continued = self.is_continued or each.inherited is not None
             self.statuses[each.status] += 1
             if each.status in SEEN:
-                fates.add((each.status, each.by if each.status == "replaced" else None))
+                seen.add((each.status, each.by if each.status == "replaced" else None))
                 items += 1
-        fate, by = next(iter(fates)) if len(fates) == 1 else ("", None)
+        status, by = next(iter(seen)) if len(seen) == 1 else ("", None)
         if turn is not None and not turn.stands:
-            fate, by = "undone", None
-        elif fate == "rolled_back" and turn is not None:
-            fate = "emptied"
-        elif fate != "replaced":
-            fate = ""
-        return Section(turn, 0 if number is None else number + 1, fate, by, items)
+            status, by = "undone", None
+        elif status == "rolled_back" and turn is not None:
+            status = "emptied"
+        elif status != "replaced":
+            status = ""
+        return Section(turn, 0 if number is None else number + 1, status, by, items)
 
     def _advance(self, done: int, total: int) -> None:
         """Progress of the first pass, as that of both."""

@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 import rollout
 from rollout_cli.export.chronicle import Chronicle, Section
-from rollout_cli.export.telling import Teller
+from rollout_cli.export.presenting import Presenter
 from rollout_cli.items import describe, texts
 from rollout_cli.units import count, local_time
 
@@ -42,10 +42,10 @@ class Heading:
     model: str = ""
 
 
-def name_turns(chronicle: Chronicle, teller: Teller) -> dict[int, Heading]:
-    """The heading of each turn, by its number. Secrets in it are masked, but not counted: they are told again below."""
+def name_turns(chronicle: Chronicle, presenter: Presenter) -> dict[int, Heading]:
+    """The heading of each turn, by its number. Secrets in it are masked, but not counted: they come again below."""
     found = {
-        section.number: Heading("", shorten(teller.peek(section.turn.user)))
+        section.number: Heading("", shorten(presenter.peek(section.turn.user)))
         for section in chronicle.sections
         if section.turn is not None and section.turn.user and not _BY_PROGRAM.match(section.turn.user)
     }
@@ -54,14 +54,14 @@ def name_turns(chronicle: Chronicle, teller: Teller) -> dict[int, Heading]:
         def is_asked(line: rollout.Explained) -> bool:
             return line.turn is not None and line.turn + 1 not in found and _may_name(line)
 
-        for section, entries in chronicle.read(is_asked, tells_progress=False):
+        for section, entries in chronicle.read(is_asked, shows_progress=False):
             if section.turn is not None and section.number not in found:
                 records = (entry.record for entry in entries if entry.record is not None)
                 ours, theirs = _find(section, itertools.islice(records, _MOST_RECORDS))
-                found[section.number] = Heading(ours, shorten(teller.peek(theirs)))
+                found[section.number] = Heading(ours, shorten(presenter.peek(theirs)))
     models = {section.number: section.turn.model for section in chronicle.sections if section.turn is not None}
     return {
-        number: dataclasses.replace(heading, model=teller.peek(models.get(number) or ""))
+        number: dataclasses.replace(heading, model=presenter.peek(models.get(number) or ""))
         for number, heading in found.items()
     }
 
@@ -121,7 +121,7 @@ def title_of(headings: Iterable[Heading]) -> str:
     return next((heading.theirs for heading in headings if heading.theirs and not heading.ours), "")
 
 
-def facts_of(chronicle: Chronicle, teller: Teller) -> list[tuple[str, str]]:
+def facts_of(chronicle: Chronicle, presenter: Presenter) -> list[tuple[str, str]]:
     """(name, value) of each fact that is known of the session. Secrets in them are masked, and counted once."""
     session = chronicle.session
     models = list(dict.fromkeys(turn.model for turn in chronicle.turns if turn.model))
@@ -146,12 +146,12 @@ def facts_of(chronicle: Chronicle, teller: Teller) -> list[tuple[str, str]]:
         ("records", seen),
         ("damage", count(counts["damaged"], "line") if counts["damaged"] else None),
     ]
-    return [(name, teller.clean(value)) for name, value in found if value]
+    return [(name, presenter.clean(value)) for name, value in found if value]
 
 
 def _count_turns(chronicle: Chronicle) -> str:
-    fates = collections.Counter(section.fate for section in chronicle.sections)
-    undone, emptied = fates["undone"], fates["emptied"]
+    seen = collections.Counter(section.status for section in chronicle.sections)
+    undone, emptied = seen["undone"], seen["emptied"]
     words = [
         f"{len(chronicle.turns):,}",
         f"{undone:,} of them taken back" if undone else "",

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import rollout
 from rollout_cli.export.chronicle import Chronicle, Section
 from rollout_cli.export.headings import facts_of, name_turns
-from rollout_cli.export.telling import Teller, Told, fate_of
+from rollout_cli.export.presenting import Presenter, Shown, status_words
 from rollout_cli.printable import printable
 from rollout_cli.units import local_time
 
@@ -19,34 +19,34 @@ _TICKS = re.compile(r"`+")
 _NOT_PLAIN = re.compile(r"([\\`*_{}\[\]<>()#!|&~])")
 
 
-def to_markdown(chronicle: Chronicle, teller: Teller, end: Callable[[], str]) -> Iterator[str]:
+def to_markdown(chronicle: Chronicle, presenter: Presenter, end: Callable[[], str]) -> Iterator[str]:
     """Pieces of the document. What stands at its `end` is asked for when all else has been read."""
-    headings = name_turns(chronicle, teller)
+    headings = name_turns(chronicle, presenter)
     yield "# Session\n\n"
-    yield "".join(f"- {key}: {inline(value)}\n" for key, value in facts_of(chronicle, teller))
+    yield "".join(f"- {key}: {inline(value)}\n" for key, value in facts_of(chronicle, presenter))
     is_empty = True
-    for section, entries in chronicle.read(teller.tells):
+    for section, entries in chronicle.read(presenter.presents):
         if section.turn is not None:
-            yield f"\n## {_title(section, section.turn, headings[section.number].ours, teller)}\n"
+            yield f"\n## {_title(section, section.turn, headings[section.number].ours, presenter)}\n"
             is_empty = False
         for entry in entries:
-            told = teller.tell(entry)
-            if told is not None:
-                yield from _piece(told, fate_of(entry.explained), entry.explained.line)
+            shown = presenter.present(entry)
+            if shown is not None:
+                yield from _piece(shown, status_words(entry.explained), entry.explained.line)
                 is_empty = False
     yield "\nNothing was said in this session.\n" if is_empty else ""
     yield f"\n---\n{end()}\n"
 
 
-def _title(section: Section, turn: rollout.Turn, ours: str, teller: Teller) -> str:
+def _title(section: Section, turn: rollout.Turn, ours: str, presenter: Presenter) -> str:
     """The heading of a turn, struck through if it does not stand and only then; in our words what it is, if need be."""
-    words = [turn.status, teller.peek(turn.model or ""), local_time(turn.started)]
-    if section.fate == "emptied":
+    words = [turn.status, presenter.peek(turn.model or ""), local_time(turn.started)]
+    if section.status == "emptied":
         words.append("all its items taken back")
     said = f"Turn {section.number}{ours and ': '}{ours} ({', '.join(inline(word) for word in words if word)})"
-    if section.fate == "undone":
+    if section.status == "undone":
         return f"~~{said}~~ taken back"
-    return f"{said}, replaced by the compaction in line {section.by}" if section.fate == "replaced" else said
+    return f"{said}, replaced by the compaction in line {section.by}" if section.status == "replaced" else said
 
 
 def inline(text: str) -> str:
@@ -61,13 +61,13 @@ def fenced(text: str) -> str:
     return f"{fence}text\n{printable(text, lines=True)}\n{fence}\n"
 
 
-def _piece(told: Told, fate: str, line: int) -> Iterator[str]:
-    if told.kind == "note":
-        yield f"\n*{inline(told.text)}* (line {line})\n"
+def _piece(record: Shown, status: str, line: int) -> Iterator[str]:
+    if record.kind == "note":
+        yield f"\n*{inline(record.text)}* (line {line})\n"
         return
-    shown = f"~~{inline(told.label)}~~" if fate.startswith("taken back") else f"**{inline(told.label)}**"
-    yield f"\n{shown} (line {line}{', ' + inline(fate) if fate else ''})\n\n"
-    if told.text or not told.parts:
-        yield fenced(told.text)
-    for label, text in told.parts:
+    shown = f"~~{inline(record.label)}~~" if status.startswith("taken back") else f"**{inline(record.label)}**"
+    yield f"\n{shown} (line {line}{', ' + inline(status) if status else ''})\n\n"
+    if record.text or not record.parts:
+        yield fenced(record.text)
+    for label, text in record.parts:
         yield f"\nnow in the history: {inline(label)}\n\n{fenced(text)}"

@@ -24,7 +24,7 @@ from markupsafe import Markup
 import rollout
 from rollout_cli.export.chronicle import Chronicle, Entry, Section
 from rollout_cli.export.headings import Heading, facts_of, name_turns, title_of
-from rollout_cli.export.telling import Teller, Told, fate_of
+from rollout_cli.export.presenting import Presenter, Shown, status_words
 from rollout_cli.printable import is_harmless, printable
 from rollout_cli.units import count, local_time
 
@@ -44,7 +44,7 @@ _MINUTE = len("2026-03-20T10:00")
 class _Part:
     """One section with its articles, which are read as they are taken.
 
-    `fold` tells what the fold holds that begins with it, around the sections that one compaction replaced as a whole;
+    `fold` says what the fold holds that begins with it, around the sections that one compaction replaced as a whole;
     `closes` says whether that fold ends with it.
     """
 
@@ -55,9 +55,9 @@ class _Part:
     closes: bool
 
 
-def to_page(chronicle: Chronicle, teller: Teller, end: Callable[[], str]) -> Iterator[str]:
+def to_page(chronicle: Chronicle, presenter: Presenter, end: Callable[[], str]) -> Iterator[str]:
     """Pieces of the page. What stands at its `end` is asked for when all else has been read."""
-    headings = name_turns(chronicle, teller)
+    headings = name_turns(chronicle, presenter)
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE), autoescape=True, finalize=_put, keep_trailing_newline=True
     )
@@ -66,12 +66,12 @@ def to_page(chronicle: Chronicle, teller: Teller, end: Callable[[], str]) -> Ite
         title=title_of(headings.values()) or "Session",
         style=Markup((_HERE / "page.css").read_text("utf-8")),
         script=Markup((_HERE / "page.js").read_text("utf-8")),
-        facts=facts_of(chronicle, teller),
+        facts=facts_of(chronicle, presenter),
         contents=[section for section in chronicle.sections if section.turn is not None],
         names=_name_turns(chronicle.sections),
         headings=headings,
         badges=_BADGES,
-        parts=_parts(chronicle, headings, teller),
+        parts=_parts(chronicle, headings, presenter),
         end=end,
     )
 
@@ -110,7 +110,7 @@ def _name_turns(sections: Sequence[Section]) -> dict[int, str]:
     return names
 
 
-def _parts(chronicle: Chronicle, headings: Mapping[int, Heading], teller: Teller) -> Iterator[_Part]:
+def _parts(chronicle: Chronicle, headings: Mapping[int, Heading], presenter: Presenter) -> Iterator[_Part]:
     """The sections; what stands before the first turn only if it says something."""
     last = 0
 
@@ -118,14 +118,14 @@ def _parts(chronicle: Chronicle, headings: Mapping[int, Heading], teller: Teller
         """An anchor names a line of the file itself, and the first of the records that it can hold."""
         nonlocal last
         for entry in entries:
-            line, told = entry.explained, teller.tell(entry)
-            if told is not None:
+            line, shown = entry.explained, presenter.present(entry)
+            if shown is not None:
                 is_named = line.inherited is None and line.line != last
                 last = line.line if is_named else last
-                yield Markup(_article(told, line, f"line-{line.line}" if is_named else ""))
+                yield Markup(_article(shown, line, f"line-{line.line}" if is_named else ""))
 
-    folds = [None, *(each.by if each.fate == "replaced" else None for each in chronicle.sections), None]
-    for at, (section, entries) in enumerate(chronicle.read(teller.tells)):
+    folds = [None, *(each.by if each.status == "replaced" else None for each in chronicle.sections), None]
+    for at, (section, entries) in enumerate(chronicle.read(presenter.presents)):
         found = articles(entries)
         first = next(found, None)
         before, by, behind = folds[at : at + 3]
@@ -138,26 +138,26 @@ def _parts(chronicle: Chronicle, headings: Mapping[int, Heading], teller: Teller
         yield _Part(section, shown, ", ".join(filter(None, words)), fold, by is not None and by != behind)
 
 
-def _article(told: Told, explained: rollout.Explained, anchor: str) -> str:
+def _article(record: Shown, explained: rollout.Explained, anchor: str) -> str:
     """One record. It is put together here, not by the template, which takes three times as long for each of many."""
     own = f' id="{anchor}"' if anchor else ""
-    if told.kind == "note":
-        return f'<p class="note"{own}>{_safe(told.text)}</p>\n'
-    line, status = explained.line, _safe(fate_of(explained))
+    if record.kind == "note":
+        return f'<p class="note"{own}>{_safe(record.text)}</p>\n'
+    line, status = explained.line, _safe(status_words(explained))
     link = f'<a href="#{anchor}">line {line}</a>' if anchor else f"<span>line {line}</span>"
-    time = f"<span>{_time(told.time[:_MINUTE], told.time[-1:])}</span>" if told.time else ""
+    time = f"<span>{_time(record.time[:_MINUTE], record.time[-1:])}</span>" if record.time else ""
     badge = f'<span class="badge">{status}</span>' if status else ""
     if explained.by is not None and explained.by_inherited is None:
         badge = f'<a class="badge" href="#line-{explained.by}">{status}</a>'
-    focus = ' tabindex="-1"' if told.kind == "compaction" else ""
-    shown = _text(told.text, _HEAD_LINES.get(told.kind, _MOST_LINES)) if told.text or not told.parts else ""
-    if told.parts:
-        parts = "".join(f"<h4>{_safe(label)}</h4>{_text(text, _MOST_LINES)}" for label, text in told.parts)
-        became = count(len(told.parts), "item")
+    focus = ' tabindex="-1"' if record.kind == "compaction" else ""
+    shown = _text(record.text, _HEAD_LINES.get(record.kind, _MOST_LINES)) if record.text or not record.parts else ""
+    if record.parts:
+        parts = "".join(f"<h4>{_safe(label)}</h4>{_text(text, _MOST_LINES)}" for label, text in record.parts)
+        became = count(len(record.parts), "item")
         shown += f"<details><summary>the history became {became}</summary>\n{parts}</details>\n"
-    shown += "".join(f'<img alt="A recorded picture" loading="lazy" src="{_safe(image)}">\n' for image in told.images)
-    heading = f"<h3><b>{_safe(told.label)}</b>{link}{time}{badge}</h3>\n"
-    return f'<article class="{told.kind} {explained.status}"{own}{focus}>{heading}{shown}</article>\n'
+    shown += "".join(f'<img alt="A recorded picture" loading="lazy" src="{_safe(image)}">\n' for image in record.images)
+    heading = f"<h3><b>{_safe(record.label)}</b>{link}{time}{badge}</h3>\n"
+    return f'<article class="{record.kind} {explained.status}"{own}{focus}>{heading}{shown}</article>\n'
 
 
 def _fold(sections: Sequence[Section], begin: int) -> str:

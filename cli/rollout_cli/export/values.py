@@ -10,12 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 import rollout
 from rollout_cli.export.chronicle import Chronicle, Entry
+from rollout_cli.views import encode, pick
 
-_encoder = msgspec.json.Encoder(decimal_format="number")
 Redact = rollout.Redactor | None
 
 
@@ -25,23 +23,22 @@ def to_json(chronicle: Chronicle, redactor: Redact) -> Iterator[bytes]:
     The first of the turns is null in all its own keys if something stands before the first turn.
     """
     head = _clean({"thread_id": chronicle.thread_id, "session": chronicle.session}, redactor)
-    yield _encode(head)[:-1] + b',"turns":['
+    yield encode(head)[:-1] + b',"turns":['
     for at, (section, entries) in enumerate(chronicle.read()):
         turn = section.turn
         keys = ("id", "status", "stands", "started", "ended", "model")
-        told = {key: None if turn is None else getattr(turn, key) for key in keys}
-        yield (b"," if at else b"") + _encode(_clean(told, redactor))[:-1] + b',"records":['
+        shown = {key: None if turn is None else getattr(turn, key) for key in keys}
+        yield (b"," if at else b"") + encode(_clean(shown, redactor))[:-1] + b',"records":['
         for n, entry in enumerate(entries):
-            yield (b"," if n else b"") + _encode(_entry(entry, redactor))
+            yield (b"," if n else b"") + encode(_entry(entry, redactor))
         yield b"]}"
-    yield b'],"redacted":' + _encode({} if redactor is None else dict(redactor.counts)) + b"}"
+    yield b'],"redacted":' + encode({} if redactor is None else dict(redactor.counts)) + b"}"
 
 
 def _entry(entry: Entry, redactor: Redact) -> dict[str, Any]:
-    explained = entry.explained
-    keys = ("line", "offset", "status", "by", "by_inherited", "inherited", "reason")
     value = None if entry.record is None else entry.record.value
-    return {key: getattr(explained, key) for key in keys} | {"record": _clean(value, redactor)}
+    known = pick(entry.explained, "line offset status by by_inherited inherited reason")
+    return {**known, "record": _clean(value, redactor)}
 
 
 def to_jsonl(chronicle: Chronicle, redactor: Redact) -> Iterator[bytes]:
@@ -50,7 +47,7 @@ def to_jsonl(chronicle: Chronicle, redactor: Redact) -> Iterator[bytes]:
     if own is not None:
         value = own.value
         value["payload"].pop("history_base", None)
-        yield _encode(_clean(value, redactor)) + b"\n"
+        yield encode(_clean(value, redactor)) + b"\n"
     for _, entries in chronicle.read():
         for entry in entries:
             record = entry.record
@@ -63,22 +60,18 @@ def _line(record: rollout.Record, redactor: Redact) -> bytes:
     if redactor is None:
         return record.data
     before, cleaned = redactor.total, redactor.value(record.value)
-    return record.data if redactor.total == before else _encode(cleaned)
+    return record.data if redactor.total == before else encode(cleaned)
 
 
 def to_openai(state: rollout.State, redactor: Redact, *, images: bool = True) -> Iterator[bytes]:
     """The body of the next request to the Responses API: {model, instructions, input}."""
     head = {"model": state.previous_model, "instructions": state.base_instructions}
     known = {key: value for key, value in head.items() if value is not None}
-    yield (_encode(_clean(known, redactor))[:-1] + (b"," if known else b"")) + b'"input":['
+    yield (encode(_clean(known, redactor))[:-1] + (b"," if known else b"")) + b'"input":['
     for at, item in enumerate(state.for_prompt(images=images)):
-        yield (b"," if at else b"") + _encode(_clean(item, redactor))
+        yield (b"," if at else b"") + encode(_clean(item, redactor))
     yield b"]}"
 
 
 def _clean(value: Any, redactor: Redact) -> Any:
     return value if redactor is None else redactor.value(value)
-
-
-def _encode(value: Any) -> bytes:
-    return _encoder.encode(value)

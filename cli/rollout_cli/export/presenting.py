@@ -1,4 +1,4 @@
-"""What a record tells people: who says it, its text without secrets, its images; what became of it, in words."""
+"""What a record says to people: who says it, its text without secrets, its images; what became of it, in words."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rollout_cli.items import SUMMARY, describe, is_known, texts
 _IMAGE = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
 _TIME = re.compile(r"[0-9:.TZ+-]{1,40}")
 _UNTOLD = frozenset({"id", "call_id", "turn_id", "internal_chat_message_metadata_passthrough"})
-_FATES = {
+_STATUSES = {
     "replaced": "replaced by line",
     "rolled_back": "taken back by line",
     "removed": "removed by line",
@@ -22,7 +22,7 @@ _FATES = {
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Told:
+class Shown:
     """One record for people: `kind` is user, assistant, call, output, compaction, note, … (in one word, of ours).
 
     `label` is the same as it is recorded. `parts` are the items that a compaction put into the history.
@@ -36,7 +36,7 @@ class Told:
     parts: tuple[tuple[str, str], ...] = ()
 
 
-class Teller:
+class Presenter:
     """Tells records, their secrets masked by the redactor (None: as they are).
 
     A record is masked as a value, as the forms for programs mask it, before any words are made of it: what is masked
@@ -47,17 +47,17 @@ class Teller:
         self._redactor, self._images = redactor, images
 
     @staticmethod
-    def tells(explained: rollout.Explained) -> bool:
-        """Whether a line may tell something: `tell` says None of all others but the damaged ones."""
+    def presents(explained: rollout.Explained) -> bool:
+        """Whether a line may say something: `present` gives None for all others but the damaged ones."""
         if explained.type in _ITEM_RECORDS:
             return explained.status in SEEN
         return explained.type == "compacted" or (explained.type == "event_msg" and explained.kind in _NOTES)
 
-    def tell(self, entry: Entry) -> Told | None:
-        """None for what tells nothing that is not told elsewhere."""
+    def present(self, entry: Entry) -> Shown | None:
+        """None for what says nothing that is not shown elsewhere."""
         record = entry.record
         if entry.explained.status == "damaged":
-            return Told("note", "damaged", f"damaged: {self.clean(str(entry.explained.reason))}", None)
+            return Shown("note", "damaged", f"damaged: {self.clean(str(entry.explained.reason))}", None)
         if record is None or record.is_damaged:
             return None
         if record.type == "compacted":
@@ -69,7 +69,7 @@ class Teller:
         return None
 
     def _value(self, record: rollout.Record) -> Any:
-        """The record without secrets, and without names that nobody is told: each is new, and costs a look."""
+        """The record without secrets, and without names that nobody is shown: each is new, and costs a look."""
         value = record.value
         if self._redactor is None:
             return value
@@ -77,7 +77,7 @@ class Teller:
         if isinstance(inner, dict) and is_known(inner):
             inner = {key: found for key, found in inner.items() if key not in _UNTOLD}
             if "encrypted_content" in inner:
-                inner["encrypted_content"] = bool(inner["encrypted_content"])  # only that there is some is told
+                inner["encrypted_content"] = bool(inner["encrypted_content"])  # only that there is some is shown
         inner = self._redactor.value(inner)
         time = value.get("timestamp")
         plain = time if isinstance(time, str) and _TIME.fullmatch(time) else self._redactor.value(time)
@@ -88,10 +88,10 @@ class Teller:
         return text if self._redactor is None else self._redactor.text(text)
 
     def peek(self, text: str) -> str:
-        """The same of a text that is told a second time: not counted again."""
+        """The same of a text that is shown a second time: not counted again."""
         return text if self._redactor is None else rollout.Redactor().text(text)
 
-    def _item(self, type: str, value: Any) -> Told:
+    def _item(self, type: str, value: Any) -> Shown:
         item: Any = value.get("payload", value)
         if type == "inter_agent_communication" and isinstance(item, dict):
             item = {**item, "type": "agent_message"}
@@ -100,24 +100,24 @@ class Teller:
         if kind == "developer" or rollout.is_program_message(item):
             kind = "context"
         found = tuple(_images(item)) if self._images else ()
-        return Told(kind, described.label, described.text, _time(value), found)
+        return Shown(kind, described.label, described.text, _time(value), found)
 
     @staticmethod
-    def _compaction(value: Any) -> Told:
+    def _compaction(value: Any) -> Shown:
         payload = value.get("payload")
         payload = payload if isinstance(payload, dict) else {}
         items = payload.get("replacement_history")
         given = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
         described = [describe(item, left_by=payload.get("message")) for item in given]
         parts = tuple((each.label, each.text) for each in described)
-        return Told("compaction", "compacted", texts(payload.get("message")), _time(value), (), parts)
+        return Shown("compaction", "compacted", texts(payload.get("message")), _time(value), (), parts)
 
     @staticmethod
-    def _note(kind: str, value: Any) -> Told | None:
+    def _note(kind: str, value: Any) -> Shown | None:
         key, words = _NOTES[kind]
         found = value["payload"].get(key)
         shown = "" if found is None else found if isinstance(found, str) else texts(found)
-        return Told("note", kind, words.format(shown), _time(value))
+        return Shown("note", kind, words.format(shown), _time(value))
 
 
 _ITEM_RECORDS = frozenset({"response_item", "inter_agent_communication"})
@@ -136,11 +136,11 @@ _NOTES = {
 }
 
 
-def fate_of(explained: rollout.Explained) -> str:
+def status_words(explained: rollout.Explained) -> str:
     """What became of a line, in words; empty for what is as it was."""
     words = []
-    if explained.status in _FATES:
-        words.append(f"{_FATES[explained.status]} {explained.by}")
+    if explained.status in _STATUSES:
+        words.append(f"{_STATUSES[explained.status]} {explained.by}")
     if explained.inherited is not None:
         words.append(f"inherited from {explained.inherited}")
     return ", ".join(words)
