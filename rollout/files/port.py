@@ -5,8 +5,8 @@ memory. Reading raises `SourceError` and its kin. Writing lets `OSError` through
 an error means for the bytes before it; kinds of files that can never be right are refused with `NotARollout`.
 
 What goes past it: SQLite and its file (`home.index.database`), the temporary file that a sealed one is unpacked into
-(`sealed`), where the file of keys lies (`cipher`), and whether a reference is a path of this machine
-(`origin.locate`, `rollout.agent_tools`).
+(`sealed.reader`), where the file of keys lies (`encrypted.keys`), and whether a reference is a path of this machine
+(`source.locate`, `rollout.agent_tools`).
 """
 
 from __future__ import annotations

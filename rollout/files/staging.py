@@ -2,8 +2,8 @@
 
 A file that is whole or not there is written under the hidden name, synced, and only then given its own one. So is one
 that takes the place of another. Whoever makes one holds its lock meanwhile. One that nobody holds is what a crash has
-left: it goes with the next one that is made under the same name, or when the home is next tidied (see `keeping`), and
-`doctor` names it. No hidden name is that of a rollout: nobody lists, reads or opens it as one.
+left: it goes with the next one that is made under the same name, or when the home is next tidied (`home.lifecycle`),
+and `doctor` names it. No hidden name is that of a rollout: nobody lists, reads or opens it as one.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def status_of(fs: FileSystem, path: AnyPath) -> Status | None:
     """The status of a file; None if there is none."""
     try:
         return fs.status(path)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 

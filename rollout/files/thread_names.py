@@ -58,7 +58,7 @@ def looks_like_path(text: str) -> bool:
     """Whether a word on a command line, or a text given as a reference, is a path by its look.
 
     It holds a separator, begins with `.` or `~`, or ends as a rollout's file does. Any other word is an id or a name
-    before it is a path (see `origin.locate`), so no thread is given a name that looks like a path.
+    before it is a path (see `source.locate`), so no thread is given a name that looks like a path.
     """
     return "/" in text or "\\" in text or text.startswith((".", "~")) or text.lower().endswith((".jsonl", ".jsonl.zst"))
 

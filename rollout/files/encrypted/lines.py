@@ -48,8 +48,6 @@ _ORDINAL = re.compile(rb'\{(?:"timestamp":"[^"\\]*",)?"ordinal":(\d+),')
 _PLAIN_TEXT = re.compile(rb'"[^"\\]*"')
 _raw_keys = msgspec.json.Decoder(dict[str, Raw])
 _encode = msgspec.json.encode
-
-
 _HEAD_BYTES = 64 * KIB
 _DAMAGED_BYTES = MIB
 """So much damage at the beginning of a file is looked through for what stands behind it."""

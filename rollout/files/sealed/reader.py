@@ -1,4 +1,4 @@
-"""Sealed rollouts: `.jsonl.zst`, read from either end. `sealing` writes them.
+"""Sealed rollouts: `.jsonl.zst`, read from either end. `seal` writes them.
 
 A sealed file is one or more Zstandard frames (RFC 8878). Where the frames tell their content size, only the frames that
 are needed are unpacked, and at most three of them held. The frames are found by the seek table at the end (the

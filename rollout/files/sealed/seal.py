@@ -39,7 +39,7 @@ from rollout.files.sealed.reader import (
     is_sealed,
     twin,
 )
-from rollout.files.staging import HALF_MADE, hidden, new_file
+from rollout.files.staging import HALF_MADE, hidden, new_file, status_of
 from rollout.limits import DEFAULT, MIB, Limits
 
 FRAME_BYTES = MIB
@@ -60,7 +60,7 @@ class SealResult:
 def standing(fs: FileSystem, path: Path) -> Path:
     """The file of the rollout at `path` that counts: the plain one, or the sealed one where that alone is there."""
     other = twin(path)
-    if other is None or (path.suffix != ".zst" and _is_there(fs, path)) or not _is_there(fs, other):
+    if other is None or (path.suffix != ".zst" and status_of(fs, path) is not None) or status_of(fs, other) is None:
         return path
     return other
 
@@ -130,7 +130,7 @@ def unseal(
     other = twin(path)
     with explained(path, "unsealed"), contextlib.ExitStack() as held:
         if _is_plain(fs, path):
-            if other is not None and _is_there(fs, other):
+            if other is not None and status_of(fs, other) is not None:
                 _drop_leftover(fs, path, other, held, held_by)
             else:
                 _sweep(fs, path, held, held_by)
@@ -138,7 +138,7 @@ def unseal(
         if other is None or path.suffix != ".zst":
             raise UsageError("is sealed, but its name does not end in .jsonl.zst", path=path, remedy="rename it")
         sealed = _locked(fs, path, held, held_by)
-        if _is_there(fs, other):  # somebody else was faster
+        if status_of(fs, other) is not None:  # somebody else was faster
             return other
         tell = _Steps(progress, 2 * sealed.size())
         with new_file(fs, other) as (new, name):
@@ -185,14 +185,6 @@ def _measured(fs: FileSystem, path: Path) -> SealResult | None:
             return None
         with contextlib.closing(SealedSource(file, path=str(path))) as source:
             return SealResult(path, source.size, file.size())
-
-
-def _is_there(fs: FileSystem, path: Path) -> bool:
-    try:
-        fs.status(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return False
-    return True
 
 
 def _is_plain(fs: FileSystem, path: Path) -> bool:
@@ -300,7 +292,7 @@ def _is_prefix(texts: Iterator[bytes], plain: ReadFile) -> int | None:
 def _sweep(fs: FileSystem, path: Path, held: contextlib.ExitStack, held_by: Holder) -> None:
     """Takes away what a crash in a seal or an unseal left half made beside the file that is there."""
     names = [hidden(found, HALF_MADE) for found in (path, twin(path)) if found is not None]
-    if left := [name for name in names if _is_there(fs, name)]:
+    if left := [name for name in names if status_of(fs, name) is not None]:
         _locked(fs, path, held, held_by)
         for name in left:
             with contextlib.suppress(FileNotFoundError):

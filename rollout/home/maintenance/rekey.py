@@ -2,9 +2,9 @@
 
 It is about one file: its bases are files of their own. A new file is written beside the old one, is on the disk and
 proven to say the same, and then takes its place. A crash leaves the one or the other, and perhaps a hidden part of the
-new one, which goes when the file is next opened for append or the home is next tidied (see `keeping`): it may be plain
-text. The bytes of the old one are given back to the file system, not scrubbed off the disk, and of backups nothing is
-known here.
+new one, which goes when the file is next opened for append or the home is next tidied: it may be
+plain text. The bytes of the old one are given back to the file system, not scrubbed off the disk, and of backups
+nothing is known here.
 
 An encrypted line is longer than the plain one, so what is encrypted or decrypted moves: that is refused while forks
 refer to places in it. Under another key a line is as long as before.

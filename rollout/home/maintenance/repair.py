@@ -1,7 +1,7 @@
 """Mend a rollout offline: `plan_repair` looks and changes nothing, `apply_repair` does what the plan says.
 
 The *end* is mended as the next writer would do it (see `files.recovery`). *Inside*, what can be mended without
-inventing anything (see `mending`) gives a new file, and damaged bytes move to `<name>.damaged-<n>`, a JSON line
+inventing anything (see `repair_plan`) gives a new file, and damaged bytes move to `<name>.damaged-<n>`, a JSON line
 {"offset", "base64"} for each piece. A session_meta that is missing stays missing.
 
 The new file takes the old one's place only if it reconstructs to the same state and needs no repair itself. Before
