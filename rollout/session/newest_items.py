@@ -28,18 +28,6 @@ T = TypeVar("T")
 _RUN_LINES = 32
 
 
-class _Counted(msgspec.Struct, frozen=True, gc=False):
-    payload: r.Count
-
-
-class _Compaction(msgspec.Struct, frozen=True, gc=False):
-    payload: r.Compacted
-
-
-_counted = msgspec.json.Decoder(_Counted)
-_compaction = msgspec.json.Decoder(_Compaction)
-
-
 def recent_entries(segments: Iterable[Segment], count: int | None, limits: Limits = DEFAULT) -> list[Entry] | None:
     """The newest `count` (None: all) entries of the history, oldest first; None if a whole fold is needed.
 
@@ -131,7 +119,7 @@ class _Newest(Generic[T]):
     def _take_compaction(self, data: bytes) -> None:
         """It holds all that is older, or (one of the old kind) the texts of what is; nothing if it is malformed."""
         with contextlib.suppress(msgspec.ValidationError):
-            compacted = _compaction.decode(data).payload
+            compacted = msgspec.json.decode(codec.payload_of(data), type=r.Compacted)
             if compacted.replacement_history is not None:
                 base = replacement_entries(data)
                 self.found += map(self._of_entry, reversed(base[: max(0, len(base) - self.removed)]))
@@ -143,7 +131,7 @@ class _Newest(Generic[T]):
         kind = head.type if isinstance(head, Head) else None
         if kind in {"items_removed", "thread_rolled_back"}:
             with contextlib.suppress(msgspec.ValidationError):
-                counted = _counted.decode(data).payload
+                counted = msgspec.json.decode(codec.payload_of(data), type=r.Count)
                 if kind == "items_removed":
                     self.removed += max(0, counted.num_items or 0)
                 elif (counted.num_turns or 0) > 0:

@@ -10,6 +10,8 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from rollout.dialects.codex import envelope as codec
 from rollout.dialects.codex import records as r
 from rollout.format import lines, records, strict_json
@@ -54,6 +56,11 @@ class Record:
         return strict_json.decode_value(codec.payload_of(self.data)) if self.data else None
 
     @property
+    def timestamp(self) -> str | None:
+        """The line's own, as it stands there; None where there is none."""
+        return timestamp_of(self.data)
+
+    @property
     def label(self) -> Label:
         """The session_id and the tags, as far as they are right."""
         return label_of(self.data) if self.data else UNLABELLED
@@ -72,6 +79,17 @@ class Record:
     def value(self) -> Any:
         """The whole line as a JSON value; None for damaged and blank ones."""
         return strict_json.decode_value(self.data) if self.data else None
+
+
+_stamp = msgspec.json.Decoder(r.Stamp)
+
+
+def timestamp_of(data: bytes) -> str | None:
+    """The timestamp of a line that holds a record; None where there is none."""
+    try:
+        return strict_json.text_of(_stamp.decode(data).timestamp) if data else None
+    except msgspec.MsgspecError:
+        return None
 
 
 def read_records(

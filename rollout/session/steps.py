@@ -10,8 +10,6 @@ import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from rollout.dialects.codex import envelope as codec
 from rollout.dialects.codex import records as r
 from rollout.dialects.codex.items import is_shown
@@ -19,6 +17,7 @@ from rollout.fold.history import agent_item, is_instruction
 from rollout.format import records, strict_json
 from rollout.format.records import Segment
 from rollout.limits import DEFAULT, Limits
+from rollout.session.record import timestamp_of
 
 ITEM, COMPACTION, ROLLBACK, REMOVAL, START, END, ERROR, DAMAGED, TOKENS, CONTEXT, SESSION, OTHER = (
     "item compaction rollback removal start end error damaged tokens context session other".split()
@@ -102,21 +101,13 @@ class Step:
 
     @property
     def timestamp(self) -> str | None:
-        """The line's own."""
-        if not self.data:
-            return None
-        try:
-            return strict_json.text_of(_stamp.decode(self.data).timestamp)
-        except msgspec.MsgspecError:
-            return None
+        """The line's own, as it stands there; None where there is none."""
+        return timestamp_of(self.data)
 
     @property
     def is_story(self) -> bool:
         """Whether it tells something to people that no other line tells."""
         return self.kind in STORY
-
-
-_stamp = msgspec.json.Decoder(r.Stamp)
 
 
 def read_step(position: StepPosition, line: bytes, limits: Limits = DEFAULT) -> Step:

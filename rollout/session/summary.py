@@ -6,6 +6,7 @@ done, rolled back or not; `undone` tells how much of it no longer stands. Reads 
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import msgspec
 
 from rollout.dialects.codex import envelope
+from rollout.dialects.codex import records as r
 from rollout.files.encrypted.keys import Cipher
 from rollout.files.source import AnySource, Origin, find
 from rollout.files.thread_names import read_names
@@ -120,15 +122,15 @@ def summarize(
     origin, meter, gauge = origin_of(state), Meter(), Gauge()
     gatherer = MeteringGatherer(meter, origin.limits, wants_turns=True)
     explanation = Explanation(origin, progress, with_turns=True, gatherer=gatherer, observers=[gauge])
-    reader, ledger = _Reader(explanation.turns), meter.ledger(None)
+    reader, ledger = _Reader(), meter.ledger(None)
     for found, record in explanation.records():
         reader.see(found, record)
     return Summary(
         state=state,
         name=_name(state, origin),
-        turns=tuple(map(_Account.close, reader.accounts)),
+        turns=tuple(reader.summary_of(i, turn) for i, turn in enumerate(explanation.turns)),
         models=tuple(reader.models),
-        tools=tuple(sorted((use.close() for use in reader.tools.values()), key=lambda use: (-use.calls, use.name))),
+        tools=tuple(sorted(map(reader.use_of, reader.tools), key=lambda use: (-use.calls, use.name))),
         compactions=tuple(reader.compactions),
         rollbacks=tuple(reader.rollbacks),
         damaged_lines=len(reader.damaged_lines) + len(explanation.damage),
@@ -165,64 +167,31 @@ def _last(state: State, who: str) -> dict[str, Any] | None:
     return None
 
 
-@dataclasses.dataclass(slots=True)
-class _Account:
-    """A turn while it is read."""
-
-    turn: Turn
-    calls: int = 0
-    failures: int = 0
-    spent: Tokens = dataclasses.field(default_factory=Tokens)
-    context_tokens: int | None = None
-
-    def close(self) -> TurnSummary:
-        seconds = seconds_between(self.turn.started, self.turn.ended)
-        return TurnSummary(self.turn, seconds, self.calls, self.failures, self.spent, self.context_tokens)
-
-
-@dataclasses.dataclass(slots=True)
-class _Use:
-    """A tool while its calls are counted."""
-
-    name: str
-    calls: int = 0
-    failures: int = 0
-    undone: int = 0
-
-    def close(self) -> ToolUse:
-        return ToolUse(self.name, self.calls, self.failures, self.undone)
-
-
-class _Compaction(msgspec.Struct, frozen=True, gc=False):
-    replacement_history: list[msgspec.Raw] | None = None
-
-
-class _Compacted(msgspec.Struct, frozen=True, gc=False):
-    payload: _Compaction
-
-
-class _Stamped(msgspec.Struct, frozen=True, gc=False):
-    timestamp: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-
-
-_compacted, _stamped = msgspec.json.Decoder(_Compacted), msgspec.json.Decoder(_Stamped)
-
-
 class _Reader:
     """Goes over the records of a lineage, oldest first, each with what became of it."""
 
-    def __init__(self, turns: tuple[Turn, ...]) -> None:
-        self.accounts = [_Account(turn) for turn in turns]
+    def __init__(self) -> None:
         self.models: list[Milestone] = []
-        self.tools: dict[str, _Use] = {}
         self.compactions: list[Milestone] = []
         self.rollbacks: list[Milestone] = []
         self.damaged_lines: set[int] = set()
         self.window_tokens: int | None = None
-        self._newest = b""
-        self._account: _Account | None = None
-        self._waiting: dict[str, tuple[_Use, _Account | None]] = {}
+        self.ended: str | None = None
+        self.tools, self._tool_failures, self._undone = (collections.Counter[str]() for _ in range(3))
+        self._calls, self._failures = collections.Counter[int | None](), collections.Counter[int | None]()
+        self._spent = collections.defaultdict[int | None, Tokens](Tokens)
+        self._context_tokens: dict[int | None, int] = {}
+        self._waiting: dict[str, tuple[str, int | None]] = {}  # the tool and the turn of a call without an output
         self._running = Running()
+
+    def summary_of(self, number: int, turn: Turn) -> TurnSummary:
+        """What was read of a turn."""
+        seconds, tokens = seconds_between(turn.started, turn.ended), self._context_tokens.get(number)
+        return TurnSummary(turn, seconds, self._calls[number], self._failures[number], self._spent[number], tokens)
+
+    def use_of(self, tool: str) -> ToolUse:
+        """What was read of a tool."""
+        return ToolUse(tool, self.tools[tool], self._tool_failures[tool], self._undone[tool])
 
     def see(self, found: Explained, record: Record | None) -> None:
         """One more line."""
@@ -230,17 +199,9 @@ class _Reader:
             if found.inherited is None and found.status == "damaged":
                 self.damaged_lines.add(found.line)
             return
-        self._account = None if found.turn is None else self.accounts[found.turn]
-        if found.status != "damaged":
-            self._see(record, found)
-
-    @property
-    def ended(self) -> str | None:
-        """When the newest record was written."""
-        return strict_json.text_of(_stamped.decode(self._newest).timestamp) if self._newest else None
-
-    def _see(self, record: Record, found: Explained) -> None:
-        self._newest = record.data
+        if found.status == "damaged":
+            return
+        self.ended = record.timestamp
         if record.type == "response_item":
             if record.kind in CALLS or record.kind in OUTPUTS:
                 self._see_tool(strict_json.decode_value(envelope.payload_of(record.data)), found)
@@ -249,12 +210,10 @@ class _Reader:
         if note is not None:
             self._see_note(note, record, found)
         elif record.type == "compacted":
-            items = _compacted.decode(record.data).payload.replacement_history
+            items = msgspec.json.decode(envelope.payload_of(record.data), type=r.Compacted).replacement_history
             self.compactions.append(_milestone(record, found, number=None if items is None else len(items)))
         elif record.kind == "thread_rolled_back":
-            self.rollbacks.append(
-                _milestone(record, found, number=strict_json.decode_value(record.data)["payload"]["num_turns"])
-            )
+            self.rollbacks.append(_milestone(record, found, number=record.payload["num_turns"]))
 
     def _see_note(self, note: Note, record: Record, found: Explained) -> None:
         if note.model is not None and (not self.models or self.models[-1].text != note.model):
@@ -262,33 +221,28 @@ class _Reader:
         if note.reading is None:
             return
         self.window_tokens = note.reading.window or self.window_tokens
-        account = self._account
         if note.reading.totals is not None:
             added, self._running = self._running.after(note.reading)
-            if account is not None:
-                account.spent += added
-        if account is not None and note.reading.context_tokens is not None:
-            account.context_tokens = note.reading.context_tokens
+            self._spent[found.turn] += added
+        if note.reading.context_tokens is not None:
+            self._context_tokens[found.turn] = note.reading.context_tokens
 
     def _see_tool(self, item: dict[str, Any], found: Explained) -> None:
-        call_id = item.get("call_id")
+        call_id, turn = item.get("call_id"), found.turn
         if item["type"] in CALLS:
             name = name_of(item)
-            use, account = self.tools.setdefault(name, _Use(name)), self._account
-            use.calls += 1
-            use.undone += found.status == "rolled_back"
-            if account is not None:
-                account.calls += 1
+            self.tools[name] += 1
+            self._undone[name] += found.status == "rolled_back"
+            self._calls[turn] += 1
             if isinstance(call_id, str):
-                self._waiting[call_id] = use, account
+                self._waiting[call_id] = name, turn
         elif isinstance(call_id, str) and call_id in self._waiting:
-            use, account = self._waiting.pop(call_id)
+            name, turn = self._waiting.pop(call_id)
         else:
             return
         if has_failed(item):
-            use.failures += 1
-            if account is not None:
-                account.failures += 1
+            self._tool_failures[name] += 1
+            self._failures[turn] += 1
 
 
 def _milestone(record: Record, found: Explained, *, text: str | None = None, number: int | None = None) -> Milestone:
@@ -298,7 +252,7 @@ def _milestone(record: Record, found: Explained, *, text: str | None = None, num
         path=found.path,
         inherited=found.inherited,
         turn_id=found.turn_id,
-        time=strict_json.text_of(_stamped.decode(record.data).timestamp),
+        time=record.timestamp,
         text=text,
         number=number,
         stands=found.status != "rolled_back",
