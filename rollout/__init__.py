@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     from rollout.files.port import Durability, FileSystem
     from rollout.files.recovery import RecoveryPlan
     from rollout.files.sealed.seal import SealResult
-    from rollout.fold.history import History, is_summary
+    from rollout.files.source import AnySource
+    from rollout.fold.history import History, Item, is_summary
     from rollout.fold.projection import ContextBaseline, ContextCleared, ContextNeverSet
+    from rollout.fold.sequence_diff import DiffRun
     from rollout.fold.token_counts import Tokens
     from rollout.fold.token_ledger import TokenSpend
     from rollout.format.labels import Label, check_session_id
@@ -58,9 +60,9 @@ if TYPE_CHECKING:
     from rollout.items.redaction import Redactor
     from rollout.items.truncation import Truncation
     from rollout.limits import Limits
-    from rollout.session.difference import Diff, ValueChange, diff
+    from rollout.session.difference import Diff, Relation, SharedLine, ValueChange, diff
     from rollout.session.explanation import Explained, Explanation
-    from rollout.session.following import FollowEvent, tail
+    from rollout.session.following import FollowEvent, Happening, tail
     from rollout.session.label_scope import label
     from rollout.session.log import SessionLog
     from rollout.session.moments import At, AtLine, AtOrdinal, at_line, at_ordinal
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Ambiguous",
     "AnyItem",
+    "AnySource",
     "AsyncTurn",
     "At",
     "AtLine",
@@ -91,6 +94,7 @@ __all__ = [
     "Damage",
     "Diagnosis",
     "Diff",
+    "DiffRun",
     "DiskUsage",
     "Displaced",
     "Durability",
@@ -101,11 +105,13 @@ __all__ = [
     "Filters",
     "Finding",
     "FollowEvent",
+    "Happening",
     "History",
     "Hit",
     "Hits",
     "InUse",
     "IndexStatus",
+    "Item",
     "Label",
     "Limits",
     "Locked",
@@ -125,6 +131,7 @@ __all__ = [
     "RecoveryPlan",
     "Redactor",
     "Reference",
+    "Relation",
     "RepairPlan",
     "RepairResult",
     "RepairStep",
@@ -136,6 +143,7 @@ __all__ = [
     "SessionPage",
     "SessionRow",
     "SessionTree",
+    "SharedLine",
     "Skipped",
     "Sort",
     "SourceError",
@@ -227,7 +235,7 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.dialects.codex import encoder as module
             case "is_program_message":
                 from rollout.dialects.codex import contextual as module
-            case "History" | "is_summary":
+            case "History" | "Item" | "is_summary":
                 from rollout.fold import history as module
             case "Label" | "check_session_id":
                 from rollout.format import labels as module
@@ -245,7 +253,7 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.items import truncation as module
             case "context_updates":
                 from rollout.dialects.codex import context_updates as module
-            case "ValueChange" | "Diff" | "diff":
+            case "Diff" | "Relation" | "SharedLine" | "ValueChange" | "diff":
                 from rollout.session import difference as module
             case (
                 "Ambiguous"
@@ -281,6 +289,10 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.session import playback as module
             case "explain" | "reconstruct" | "records" | "turns" | "verify":
                 from rollout.session import reading as module
+            case "AnySource":
+                from rollout.files import source as module
+            case "DiffRun":
+                from rollout.fold import sequence_diff as module
             case "Record":
                 from rollout.session import record as module
             case "Redactor":
@@ -301,7 +313,7 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout import store as module
             case "Milestone" | "Summary" | "ToolUse" | "TurnSummary" | "summarize":
                 from rollout.session import summary as module
-            case "FollowEvent" | "tail":
+            case "FollowEvent" | "Happening" | "tail":
                 from rollout.session import following as module
             case "AsyncTurn" | "OpenTurn":
                 from rollout.session import turn as module

@@ -30,6 +30,11 @@ from os import PathLike, fspath
 class RolloutError(Exception):
     """Base of all. `path`, `offset` (bytes) and `remedy` are None where there is nothing to say."""
 
+    message: str
+    path: str | None
+    offset: int | None
+    remedy: str | None
+
     def __init__(
         self,
         message: str,

@@ -50,6 +50,9 @@ class Store:
     what is made here is encrypted, and what is written to a file without a record; plain rollouts stay as they are.
     """
 
+    home: Path
+    fs: FileSystem
+
     def __init__(
         self,
         home: str | os.PathLike[str] | None = None,

@@ -29,7 +29,7 @@ _LEAST_KEYS = frozenset({"id", "timestamp"})
 _BARE_KEYS = _LEAST_KEYS | {"instructions", "git"}
 """Those of a session_meta of 2025: the first two and at least one more."""
 _OLDEST = -(10**9)  # further back than any home goes
-AnySource: TypeAlias = "str | os.PathLike[str] | bytes | bytearray | memoryview | int"
+AnySource: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview | int
 """A path, bytes-like data, a thread id, the beginning or name of one, or -1, -2, … for the newest of the home."""
 
 

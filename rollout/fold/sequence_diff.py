@@ -13,23 +13,21 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Literal
 
-Change = Literal["kept", "gone", "added"]
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Run:
+class DiffRun:
     """`count` neighbours of one fate: from `before` on in the old sequence, from `after` on in the new one.
 
     Of added ones `before` tells where they came in, of those that are gone `after` where they were.
     """
 
-    change: Change
+    change: Literal["kept", "gone", "added"]
     before: int
     after: int
     count: int
 
 
-def align(before: Sequence[Hashable], after: Sequence[Hashable]) -> list[Run]:
+def align(before: Sequence[Hashable], after: Sequence[Hashable]) -> list[DiffRun]:
     """The runs that make `after` of `before`, in order; what goes stands ahead of what comes."""
     least = min(len(before), len(after))
     front = next((i for i in range(least) if before[i] != after[i]), least)
@@ -65,17 +63,17 @@ def _longest_rise(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return chain[::-1]
 
 
-def _runs(kept: list[tuple[int, int]], old: int, new: int) -> Iterator[Run]:
+def _runs(kept: list[tuple[int, int]], old: int, new: int) -> Iterator[DiffRun]:
     i = j = at = 0
     while at < len(kept) or i < old or j < new:
         next_i, next_j = kept[at] if at < len(kept) else (old, new)
         if i < next_i:
-            yield Run("gone", i, j, next_i - i)
+            yield DiffRun("gone", i, j, next_i - i)
         if j < next_j:
-            yield Run("added", next_i, j, next_j - j)
+            yield DiffRun("added", next_i, j, next_j - j)
         i, j, first = next_i, next_j, at
         while at < len(kept) and kept[at] == (i + at - first, j + at - first):
             at += 1
         if at > first:
-            yield Run("kept", i, j, at - first)
+            yield DiffRun("kept", i, j, at - first)
         i, j = i + at - first, j + at - first

@@ -74,8 +74,10 @@ def _naming(key: str) -> tuple[bool, bool, bool]:
 class Redactor:
     """Masks secrets, and counts in `counts` what it has masked, by kind."""
 
+    counts: collections.Counter[str]
+
     def __init__(self) -> None:
-        self.counts: collections.Counter[str] = collections.Counter()
+        self.counts = collections.Counter()
         self._clean: set[str] = set()
         self._plain: set[str] = set()  # keys that name no secret and hold none
 

@@ -19,7 +19,7 @@ from rollout.files.common_base import is_all, parting_of
 from rollout.files.positions import Extent, line_number
 from rollout.fold.history import History, Item
 from rollout.fold.projection import ContextBaseline, ContextCleared, Reference
-from rollout.fold.sequence_diff import Run, align
+from rollout.fold.sequence_diff import DiffRun, align
 from rollout.session.explanation import Explained, Explanation
 from rollout.session.state import State, origin_of
 
@@ -40,7 +40,7 @@ class ValueChange:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Shared:
+class SharedLine:
     """The newest line that both logs have: its end in the file of `before` that holds it."""
 
     thread_id: str
@@ -60,8 +60,8 @@ class Diff:
     before: State
     after: State
     relation: Relation
-    shared: Shared | None
-    runs: tuple[Run, ...]
+    shared: SharedLine | None
+    runs: tuple[DiffRun, ...]
     settings: tuple[ValueChange, ...]
     context: tuple[ValueChange, ...]
     world: tuple[ValueChange, ...]
@@ -92,6 +92,9 @@ class Diff:
         """For each of `gone` what `explain` says of its line in the log of `after`: what took it away. Reads both logs.
 
         None where the item has no line of its own (a compaction put it there), or its line is not in that log.
+
+        Raises:
+            SourceError: A file of one of the logs can no longer be read.
         """
         own = [i for i, entry in enumerate(self.before.history.entries) if not isinstance(entry, msgspec.Raw)]
         lines = [line for line in Explanation(origin_of(self.before)) if line.status == "visible"]
@@ -101,7 +104,7 @@ class Diff:
         said = {_place(line): line for line in Explanation(origin_of(self.after)) if _place(line) in wanted}
         return tuple(None if place is None else said.get(place) for place in gone)
 
-    def _of(self, change: str) -> list[Run]:
+    def _of(self, change: str) -> list[DiffRun]:
         return [run for run in self.runs if run.change == change]
 
 
@@ -110,7 +113,11 @@ def _place(line: Explained) -> tuple[str | None, int]:
 
 
 def diff(before: State, after: State) -> Diff:
-    """What it takes to come from one state to the other. Reads both histories, and the heads of the files."""
+    """What it takes to come from one state to the other. Reads both histories, and the heads of the files.
+
+    Raises:
+        SourceError: A file of one of the logs can no longer be read.
+    """
     relation, shared = _relate(before, after)
     return Diff(
         before=before,
@@ -125,7 +132,7 @@ def diff(before: State, after: State) -> Diff:
     )
 
 
-def _relate(before: State, after: State) -> tuple[Relation, Shared | None]:
+def _relate(before: State, after: State) -> tuple[Relation, SharedLine | None]:
     with origin_of(before).opened() as old, origin_of(after).opened() as new:
         parting = parting_of(old, new, origin_of(before).limits)
         if parting is None:
@@ -133,7 +140,7 @@ def _relate(before: State, after: State) -> tuple[Relation, Shared | None]:
         segment, end = parting.before
         file = old.segments[segment]
         line = line_number(old.segments, Extent(segment, end))
-        shared = Shared(file.thread, file.path, line, end)
+        shared = SharedLine(file.thread, file.path, line, end)
         is_all_of_before = is_all(old.segments, parting.before)
         is_all_of_after = is_all(new.segments, parting.after)
     if is_all_of_before:

@@ -15,6 +15,7 @@ from rollout.fold.engine import Observer, Reconstruction, Tee
 from rollout.fold.line_status import DAMAGED, LineStatuses
 from rollout.fold.line_types import Names
 from rollout.fold.turn_list import TurnCollector
+from rollout.format.lines import Damage
 from rollout.session.record import Record, RecordReader
 from rollout.session.state import Turn, read_turns, turns_of
 
@@ -50,6 +51,9 @@ class Explanation:
     The log is read once, backward, and a few bytes of each line are kept; `records` reads it once more, forward.
     """
 
+    damage: tuple[Damage, ...]
+    """What is wrong with the files themselves: missing bases, sealed frames."""
+
     def __init__(
         self,
         origin: Origin,
@@ -80,7 +84,6 @@ class Explanation:
             self._segments = [(segment.thread, segment.path) for segment in lineage.segments]
             self._hidden = [] if origin.size is not None else _hidden_lines(lineage)
             self.damage = tuple(lineage.damage())
-            """What is wrong with the files themselves: missing bases, sealed frames."""
             if with_turns:
                 self.turns = turns_of(origin, collector, lineage.segments, answer.line_counts)
         self._counts = answer.line_counts

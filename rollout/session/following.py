@@ -193,10 +193,25 @@ def tail(
 ) -> Iterator[FollowEvent]:
     """The `last` lines of a session (None: all), and with `follow` whatever happens to it until it is deleted.
 
-    Of these lines those are told that are of one of the `kinds` (a line's own type, or that of its payload), of one of
-    the `statuses` (as in `explain`) and of the `turn` (its id, or the beginning of it), where these are given; notices
-    always. Looks every `interval_s` seconds, less often where a look takes longer; `sleep` and `clock` are those of the
-    machine. SourceError, UsageError.
+    Notices are told always, lines where they fit.
+
+    Args:
+        source: A path, a thread id or the beginning of one, or -1, -2, … for the newest threads of the home.
+        last: How many of the newest lines to begin with.
+        follow: Whether to go on when these are told.
+        kinds: Lines of these types (a line's own, or that of its payload) alone; none given: of all.
+        statuses: Lines with these statuses (as in `explain`) alone.
+        turn: Lines of the turn with this id, or beginning of one, alone.
+        home: The home that ids, positions and bases are looked up in: else $ROLLOUT_HOME, $CODEX_HOME, ~/.codex.
+        limits: The most that is read and held.
+        cipher: The keys of an encrypted rollout: else those in the file $ROLLOUT_KEYS_FILE.
+        interval_s: Seconds from one look to the next; a look that takes longer is not hurried.
+        sleep: What waits so many seconds.
+        clock: What tells the seconds.
+
+    Raises:
+        SourceError: The session cannot be read, or (NotFound) is not there.
+        UsageError: `last` is negative, or the source is bytes.
     """
     if last is not None and last < 0:
         raise UsageError(f"{last} is no number of lines", remedy="give 0 or more")

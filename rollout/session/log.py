@@ -59,6 +59,11 @@ class SessionLog:
     `label` is that of what it writes outside of turns: its session_meta's, or what it was opened with.
     """
 
+    path: Path
+    id: str
+    label: Label
+    durability: Durability
+
     def __init__(
         self,
         path: Path,

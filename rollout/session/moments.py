@@ -46,9 +46,14 @@ that line); the byte offset behind a line."""
 
 
 def origin_at(origin: Origin, at: At | None, progress: Progress | None = None) -> Origin:
-    """The log as it was at that moment (None: as it is). NotFound, Ambiguous, UsageError.
+    """The log as it was at that moment (None: as it is). A moment that lies in a base is one of that file.
 
-    A moment that lies in a base is one of that file. To find a turn reads everything, a line or an ordinal all before.
+    To find a turn reads everything, a line or an ordinal all before.
+
+    Raises:
+        NotFound: There is no such turn, line or ordinal.
+        Ambiguous: Several turns have an id that begins, or ends, so.
+        UsageError: No line ends at that byte, or it is no moment at all.
     """
     if at is None:
         return origin

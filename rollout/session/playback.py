@@ -74,10 +74,17 @@ class PlaybackView:
 class Playback:
     """A session to step through, made by `rollout.replay`. Close it, or use it as a context manager."""
 
+    path: Path | None
+    """The file; None for bytes."""
+    thread_id: str | None
+    session: dict[str, Any] | None
+    """The payload of the first session_meta."""
+    notice: str | None
+    """What the last `refresh` found to have happened to the file, in words: the thread goes on in another one."""
+
     def __init__(self, origin: Origin, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits = origin.limits
-        self.notice: str | None = None
-        """What the last `refresh` found to have happened to the file, in words: the thread goes on in another one."""
+        self.notice = None
         self._whereabouts: Whereabouts | None = None
         self._moved: Notice | None = None  # not opened yet
         if origin.path is not None:
@@ -94,10 +101,7 @@ class Playback:
         self._origin, self._lineage, self._segments = origin, lineage, segments
         self._statuses = StatusesAt(self._segments, self._limits, self._small)
         first = self._lineage.opened[0]
-        self.session: dict[str, Any] | None = first.session
-        """The payload of the first session_meta."""
-        self.thread_id: str | None = first.thread
-        self.path: Path | None = self._origin.path
+        self.session, self.thread_id, self.path = first.session, first.thread, origin.path
 
     def __enter__(self) -> Playback:
         return self
@@ -272,9 +276,19 @@ def replay(
     cipher: Cipher | None = None,
     clock: Callable[[], float] = time.monotonic,
 ) -> Playback:
-    """Open a session to step through it; parameters and errors are those of `reconstruct`. Close what it gives.
+    """Open a session to step through it. Close what it gives.
 
-    `clock` tells when `refresh` looks through the home again.
+    Args:
+        source: As in `rollout.reconstruct`, and so are the others.
+        at: As it was then, and as it stays.
+        home: The home that ids, positions and bases are looked up in: else $ROLLOUT_HOME, $CODEX_HOME, ~/.codex.
+        limits: The most that is read and held.
+        cipher: The keys of an encrypted rollout: else those in the file $ROLLOUT_KEYS_FILE.
+        clock: Seconds: tells when `refresh` looks through the home again.
+
+    Raises:
+        SourceError: There is nothing to read: NotFound, Ambiguous, NotARollout, NoKey, WrongKey.
+        UsageError: `at` is no moment that a log can have.
     """
     return Playback(origin_at(find(source, home, limits, cipher), at), clock)
 

@@ -65,7 +65,11 @@ class Turn:
 
     @property
     def items(self) -> History:
-        """The turn's model-visible items that were not rolled back, read again at each touch."""
+        """The turn's model-visible items that were not rolled back, read again at each touch.
+
+        Raises:
+            SourceError: A file of the log can no longer be read.
+        """
         return self._load()
 
 
@@ -142,12 +146,20 @@ class State:
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        """The turns that stand, oldest first. Reads the whole log."""
+        """The turns that stand, oldest first. Reads the whole log, once.
+
+        Raises:
+            SourceError: A file of the log can no longer be read.
+        """
         return tuple(turn for turn in self.all_turns if turn.stands)
 
     @functools.cached_property
     def all_turns(self) -> tuple[Turn, ...]:
-        """The turns that were rolled back too. Reads the whole log."""
+        """The turns that stand and those that were rolled back. Reads the whole log, once.
+
+        Raises:
+            SourceError: A file of the log can no longer be read.
+        """
         return read_turns(self._origin)
 
     def for_prompt(
@@ -159,8 +171,13 @@ class State:
     ) -> list[Item]:
         """The history made sendable (S6).
 
-        `images`: whether the model reads images. `truncation`: the most that one tool output may take (None: uncut).
-        `fresh_context`: developer messages that take the place of the program's old ones.
+        Args:
+            images: Whether the model reads images.
+            truncation: The most that one tool output may take; None: outputs stay whole.
+            fresh_context: Developer messages that take the place of the program's old ones.
+
+        Returns:
+            The items, oldest first.
         """
         return make_prompt(self.history, images=images, truncation=truncation, fresh_context=fresh_context)
 

@@ -116,7 +116,20 @@ def summarize(
     cipher: Cipher | None = None,
     progress: Progress | None = None,
 ) -> Summary:
-    """One session on a page. Arguments and errors are those of `rollout.reconstruct`."""
+    """One session on a page. Reads the log twice, its bases too.
+
+    Args:
+        source: As in `rollout.reconstruct`, and so are the others.
+        at: As it was then.
+        home: The home that ids, positions and bases are looked up in: else $ROLLOUT_HOME, $CODEX_HOME, ~/.codex.
+        limits: The most that is read and held.
+        cipher: The keys of an encrypted rollout: else those in the file $ROLLOUT_KEYS_FILE.
+        progress: Called with the bytes that were read of a file, and its size, where the work can be long.
+
+    Raises:
+        SourceError: There is nothing to read: NotFound, Ambiguous, NotARollout, NoKey, WrongKey.
+        UsageError: `at` is no moment that a log can have.
+    """
     origin = origin_at(find(source, home, limits, cipher), at, progress)
     state = read_state(origin)
     origin, meter, gauge = origin_of(state), Meter(), Gauge()

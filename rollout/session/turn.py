@@ -37,6 +37,10 @@ KEEP = "keep"
 class OpenTurn:
     """One turn, made by `SessionLog.turn`, open inside its `with` block. Offsets that are returned are bytes."""
 
+    id: str
+    label: Label
+    """What its lines have, once it is open."""
+
     def __init__(
         self,
         recorder: Recorder,
@@ -46,7 +50,6 @@ class OpenTurn:
     ) -> None:
         self.id = recorder.ports.new_id()
         self.label = label
-        """What its lines have, once it is open."""
         self._recorder = recorder
         self._begin_parts = new_records.turn_started(self.id, context, model_context_window)
         self._awaited: AsyncTurn | None = None

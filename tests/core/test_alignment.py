@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.fold.sequence_diff import Run, align
+from rollout.fold.sequence_diff import DiffRun, align
 
 words = st.lists(st.sampled_from("abcd"), max_size=12).map("".join)
 distinct = st.permutations("abcdefgh").flatmap(lambda found: st.integers(0, 8).map(lambda n: "".join(found[:n])))
@@ -80,7 +80,7 @@ def test_of_what_stands_once_as_much_is_kept_as_can_be(before: str, after: str) 
 
 @given(words)
 def test_what_is_the_same_is_kept_whole(word: str) -> None:
-    assert align(word, word) == ([Run("kept", 0, 0, len(word))] if word else [])
+    assert align(word, word) == ([DiffRun("kept", 0, 0, len(word))] if word else [])
 
 
 def test_long_sequences_of_the_same_few_elements_take_no_square_of_time() -> None:
