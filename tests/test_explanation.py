@@ -109,3 +109,16 @@ def test_the_turns_of_one_pass_are_those_that_are_read_alone_and_each_line_knows
             assert turns[line.turn].id == line.turn_id
     begins = {number: next(line for line in explanation if line.turn == number) for number in set(numbers)}
     assert {number: line.offset for number, line in begins.items()} == {i: turn.offset for i, turn in enumerate(turns)}
+
+
+@pytest.mark.parametrize("odd", [b"  ", b"\0\0", b"\xef\xbb\xbf"])
+def test_odd_bytes_around_lines_do_not_move_the_end_of_a_turn(odd: bytes) -> None:
+    said, event = b.assistant("a"), b.line("event_msg", {"type": "new"})
+    for lines in (
+        [said, odd + event],
+        [said + odd, event],
+        [odd + said, odd + event],
+        [said, event, said + odd, event],
+    ):
+        data = b.log(b.session_meta(), b.user("q"), *lines)
+        assert rollout.explain(data, with_turns=True).turns == rollout.turns(data)

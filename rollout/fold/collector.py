@@ -190,6 +190,7 @@ class Gatherer:
             or top.refs is None
             or top.segment != self.segment
             or top.newlines + len(top.refs) != self.newlines
+            or (self.wants_turns and top.refs[-1] >> 3 != offset + size + 1)  # odd bytes between them: see `turn_list`
         ):
             top = self._mark(Kind.OTHER, offset, size)
             top.refs = array("Q")

@@ -106,7 +106,10 @@ def _extent(mark: Mark) -> tuple[int, int]:
 
 
 def _end_of(marks: Sequence[Mark]) -> tuple[int, int]:
-    """Segment and offset behind the newest record of a turn that means something for it: events do not, when traced."""
+    """Segment and offset behind the newest record of a turn that means something for it: events do not, when traced.
+
+    In a run of traced lines where turns are wanted, each record ends right before the line end ahead of the next one.
+    """
     last = next((m for m in reversed(marks) if m.kind is not Kind.OTHER or m.key == PLAN), marks[0])
     if last.refs is None:
         return last.segment, last.offset + last.size
