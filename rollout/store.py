@@ -20,7 +20,7 @@ import rollout
 from rollout.errors import UsageError
 from rollout.files import layout
 from rollout.files.disk import REAL, FileSystem, RealFileSystem
-from rollout.files.encrypted.keys import keys_given
+from rollout.files.encrypted.keys import Keys, keys_given
 from rollout.files.port import Durability
 from rollout.files.thread_names import read_names
 from rollout.format import labels
@@ -52,6 +52,7 @@ class Store:
 
     home: Path
     fs: FileSystem
+    keys: Keys
 
     def __init__(
         self,
