@@ -107,7 +107,6 @@ FAILS: dict[str, set[str]] = {
     },
     "raises": {
         "Label.around",
-        "Playback.refresh",
         "check_session_id",
     },
 }

@@ -138,10 +138,13 @@ class Playback:
         return None if position.segment == len(self._segments) - 1 else self._segments[position.segment].thread
 
     def refresh(self) -> bool:
-        """Look again at files that are being written; whether they have changed. SourceError if they are gone.
+        """Look again at files that are being written; whether they have changed.
 
         Goes along to where the file was sealed or moved to, and to another one in which the thread goes on (a rollback
         can be one): `notice` tells of that. A replay of an earlier moment stays at it.
+
+        Raises:
+            SourceError: The files are gone.
         """
         origin, before, old = self._origin, self._segments, self._exits
         if self._whereabouts is not None and origin.size is None:

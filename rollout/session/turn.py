@@ -229,6 +229,8 @@ class AsyncTurn:
     A call that is cancelled is waited for first: it is done then, and nothing that comes next overtakes it.
     """
 
+    id: str
+
     def __init__(self, turn: OpenTurn, recorder: Recorder) -> None:
         from rollout.session.asyncio_bridge import Lane  # noqa: PLC0415  # who has no such turn need not wait for asyncio
 
