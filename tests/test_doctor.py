@@ -14,7 +14,7 @@ import rollout
 from rollout import Finding, SourceError, Store
 from rollout.files.disk import AnyPath, ReadFile, RealFileSystem
 from rollout.files.staging import ENDINGS
-from rollout.home import doctor, doctor_file
+from rollout.home import doctor
 from tests import builders as b
 from tests import homes
 from tests.cli import run, turn
@@ -123,8 +123,8 @@ def test_an_end_that_is_just_being_written_is_left_alone(home: Path) -> None:
         file.write(b'{"timestamp":"2026')
     now = 1774000800
     os.utime(path, (now, now))  # a whole number: a sum of others may be rounded down
-    assert Store(home, clock=lambda: now + doctor_file.SETTLED_S - 1).doctor().ok
-    assert not Store(home, clock=lambda: now + doctor_file.SETTLED_S).doctor().ok
+    assert Store(home, clock=lambda: now + doctor.SETTLED_S - 1).doctor().ok
+    assert not Store(home, clock=lambda: now + doctor.SETTLED_S).doctor().ok
 
 
 def test_a_damaged_line_is_moved_away_by_the_command(home: Path) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from rollout import ids
 from rollout.dialects.codex.names import ARCHIVE_FOLDER
-from rollout.files import layout as homes
+from rollout.files import layout
 from rollout.files.disk import REAL, FileSystem
 from rollout.files.layout import RolloutFile
 from rollout.files.port import Listed
@@ -95,7 +95,7 @@ class Bases:
             if self._all is not None:
                 yield [entry for entry in self._all.get(id, ()) if entry.folder.absolute() == folder]
             else:
-                if folder not in self._folders and not homes.is_looked_into(home, folder, fs=self._fs):
+                if folder not in self._folders and not layout.is_looked_into(home, folder, fs=self._fs):
                     self._folders[folder] = {}
                 yield self._in(folder, id)
         others = self._everywhere().get(id, ())
@@ -111,12 +111,12 @@ class Bases:
                 for listed in self._fs.listed(folder):
                     by_end.setdefault(listed.name.partition(".")[0][-_ID_CHARACTERS:].lower(), []).append(listed)
             self._folders[folder] = by_end
-        return homes.entries_among(self._folders[folder].get(id, ()), folder)
+        return layout.entries_among(self._folders[folder].get(id, ()), folder)
 
     def _everywhere(self) -> Mapping[str, list[RolloutFile]]:
         if self._all is None:
             self.is_fresh = False
-            self._all = _by_id(() if self._home is None else homes.scan(self._home, fs=self._fs))
+            self._all = _by_id(() if self._home is None else layout.scan(self._home, fs=self._fs))
         return self._all
 
 

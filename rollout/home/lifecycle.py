@@ -27,7 +27,7 @@ from rollout.dialects.codex.names import ARCHIVE_FOLDER
 from rollout.dialects.codex.session_meta import without_base
 from rollout.errors import InUse, NotFound, RolloutError, UsageError, WriteError
 from rollout.files import fork as forks
-from rollout.files import layout as homes
+from rollout.files import layout
 from rollout.files.dependents import User, Users, told
 from rollout.files.directories import make_dirs
 from rollout.files.disk import FileSystem
@@ -62,7 +62,7 @@ class Keeper:
             identity = self.fs.status(path).identity
         except (FileNotFoundError, NotADirectoryError) as error:
             raise NotFound("there is no such file", path=path, remedy="check the path") from error
-        found = [] if name is None else homes.find_thread(self.home, name.thread, fs=self.fs, twins=True)[::-1]
+        found = [] if name is None else layout.find_thread(self.home, name.thread, fs=self.fs, twins=True)[::-1]
         paths = [entry.path for entry in found]
         if path.absolute() in paths or any(self.fs.status(other).identity == identity for other in paths):
             return paths
@@ -89,7 +89,7 @@ class Keeper:
             parts.thread,
             name,
             self.now(),
-            is_there=lambda thread: bool(homes.find_thread(self.home, thread, fs=self.fs)),
+            is_there=lambda thread: bool(layout.find_thread(self.home, thread, fs=self.fs)),
         )
 
     def archive(self, path: Path) -> Path:
@@ -107,7 +107,7 @@ class Keeper:
     def _place_of(self, file: Path) -> Path:
         parts = ids.parse_file_name(file.name)
         assert parts is not None
-        return homes.day_folder(self.home, parts.time) / file.name
+        return layout.day_folder(self.home, parts.time) / file.name
 
     def _move(self, path: Path, place: Callable[[Path], Path], what: str, *, is_reversed: bool) -> Path:
         self.tidy()
@@ -203,7 +203,7 @@ class Keeper:
         What cannot be changed stays as it is: it is hidden, and in nobody's way.
         """
         asides: dict[str, list[Path]] = {}
-        for folder, _, found in homes.folders(self.home, fs=self.fs):
+        for folder, _, found in layout.folders(self.home, fs=self.fs):
             for name, kind in found:
                 inner, ending = (parse_hidden(name) if kind == "file" else None) or ("", "")
                 parts = ids.parse_file_name(inner)
@@ -219,7 +219,7 @@ class Keeper:
     def _settle(self, thread: str, hidden: Sequence[Path]) -> None:
         by_creation = sorted(hidden, key=lambda aside: aside.name)
         files = [aside.with_name(aside.name[1:].removesuffix(ASIDE)) for aside in by_creation]
-        if homes.find_thread(self.home, thread, fs=self.fs) or self.users.naming(files):
+        if layout.find_thread(self.home, thread, fs=self.fs) or self.users.naming(files):
             for aside, file in zip(by_creation, files, strict=True):
                 if not self._is_there(file):
                     self.fs.rename(aside, file)
@@ -229,7 +229,7 @@ class Keeper:
         self._sync_dirs(files)
 
     def _check_inside(self, path: Path, files: Sequence[Path]) -> None:
-        if ids.parse_file_name(path.name) is None or homes.home_of(files[-1]) != self.home:
+        if ids.parse_file_name(path.name) is None or layout.home_of(files[-1]) != self.home:
             raise UsageError(f"is no rollout of the home {self.home}", path=path, remedy="give an id, or another home")
 
     def _is_there(self, path: Path) -> bool:
