@@ -98,7 +98,6 @@ class Store:
         from rollout.dialects.codex.encoder import new_session_meta, timestamp
         from rollout.session.label_scope import in_force
         from rollout.session.log import create_log
-        from rollout.session.log_path import new_path
 
         label = in_force().around(labels.label(session_id, tags))
         thread, created = self._ports.new_id(), self._ports.clock()
@@ -114,7 +113,7 @@ class Store:
             base_instructions=base_instructions,
             git=git,
         )
-        path = new_path(self._ports, thread)
+        path = self._ports.new_path(thread)
         return create_log(path, thread, part, created, self._ports, durability, label=label)
 
     def open(

@@ -11,7 +11,6 @@ from rollout.dialects.codex.encoder import Part, encode, timestamp
 from rollout.files.port import Durability
 from rollout.session.environment import Ports
 from rollout.session.log import SessionLog, create_log
-from rollout.session.log_path import new_path
 from rollout.testing.disk import SimulatedDisk
 from tests.live_model import Live
 from tests.witness import HOME, Ack, Moment, Step, Trial, Witness
@@ -22,7 +21,7 @@ def begin(ports: Ports, durability: Durability = Durability.TURN, cwd: str = "/p
     thread, created = ports.new_id(), ports.clock()
     session = {"id": thread, "timestamp": timestamp(created), "cwd": cwd, "history_mode": "paginated"}
     meta = Part("session_meta", encode({**session, "model_provider": "m"}))
-    return create_log(new_path(ports, thread), thread, meta, created, ports, durability, ordinal=0)
+    return create_log(ports.new_path(thread), thread, meta, created, ports, durability, ordinal=0)
 
 
 def shown(data: bytes) -> list[dict[str, Any]]:

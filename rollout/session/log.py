@@ -30,13 +30,11 @@ from rollout.files.log_end import Ending, LeftOpen, ending_of
 from rollout.files.port import Durability
 from rollout.files.recovery import RecoveryPlan
 from rollout.files.sealed.seal import standing
-from rollout.files.source import Origin
 from rollout.files.writer import Writer, holder, open_writer
 from rollout.format import labels, strict_json
 from rollout.format.labels import UNLABELLED, Label
 from rollout.session.environment import Ports
 from rollout.session.label_scope import in_force
-from rollout.session.log_path import new_path, origin_of
 from rollout.session.moments import At, extent_at
 from rollout.session.recorder import Recorder
 from rollout.session.state import State, read_state
@@ -197,7 +195,7 @@ class SessionLog:
 
     def resume_state(self) -> State:
         """The state of all that was appended so far (S1 to S5)."""
-        origin = self._origin(self.path, None if self._writable is None else self._writable.writer.end)
+        origin = self._ports.origin(self.path, None if self._writable is None else self._writable.writer.end)
         return read_state(origin)
 
     def fork(
@@ -229,11 +227,11 @@ class SessionLog:
         if self._writable is None and not copy:
             self._sync_source(point)  # who writes it, or has died writing it, may not have done so
         thread, created = self._ports.new_id(), self._ports.clock()
-        path = new_path(self._ports, thread, beside=self.path)
+        path = self._ports.new_path(thread, beside=self.path)
         if copy:
             return self._fork_copy(point, path, thread, created, label)
         if ending is None:
-            with self._origin(point.path, point.offset).opened() as lineage:
+            with self._ports.origin(point.path, point.offset).opened() as lineage:
                 ending = ending_of(lineage)
         ordinal = None if ending.ordinal is None else ending.ordinal + 1
         meta = self._meta(thread, created, forks.base_at(point, ordinal))
@@ -247,7 +245,7 @@ class SessionLog:
     def _fork_copy(self, point: Point, path: Path, thread: str, created: float, label: Label) -> SessionLog:
         ports, by = self._ports, holder(self._ports.timestamp())
         head = encoder.line(self._meta(thread, created, None), created, None, label.envelope)
-        with self._origin(point.path, point.offset).opened() as lineage:
+        with self._ports.origin(point.path, point.offset).opened() as lineage:
             keys = ports.keys.cipher()
             cipher = None if keys is None else LineCipher(keys, thread)
             lines = forks.copied(head, forks.whole(lineage), cipher=cipher)
@@ -285,7 +283,7 @@ class SessionLog:
             return Point(self.path, end), ending
         if at is None:
             return forks.newest_point(self.path, fs), None
-        origin = self._origin(self.path, self.end)
+        origin = self._ports.origin(self.path, self.end)
         with origin.opened() as lineage:
             segments = list(lineage)
             return forks.point_of(segments, extent_at(origin, segments, at, before=before)), None
@@ -307,9 +305,6 @@ class SessionLog:
             more["history_base"] = base
         own = {"id": thread, "forked_from_id": self.id, "timestamp": encoder.timestamp(created)}
         return Part("session_meta", encoder.encode({**own, **theirs, **more}))
-
-    def _origin(self, path: Path, size: int | None) -> Origin:
-        return origin_of(path, self._ports, size)
 
 
 def create_log(
@@ -357,7 +352,7 @@ def open_to_append(
     writer = made_by or open_writer(fs, path, held_by=by, durability=durability, root=ports.home)
     path = Path(writer.path)
     try:
-        with origin_of(path, ports, writer.end).opened() as lineage:
+        with ports.origin(path, writer.end).opened() as lineage:
             thread, label = lineage.opened[0].thread or "", lineage.opened[0].head.label.around(label)
             source = lineage.opened[0].source
             cipher = cipher_behind(source, ports.keys, path)
@@ -377,6 +372,6 @@ def open_to_append(
 
 def read_log(path: Path, ports: Ports, label: Label = UNLABELLED) -> SessionLog:
     """A log that is only read. SourceError."""
-    with origin_of(path, ports).opened() as lineage:
+    with ports.origin(path).opened() as lineage:
         thread, label = lineage.opened[0].thread or "", lineage.opened[0].head.label.around(label)
     return SessionLog(path, thread, ports, Durability.TURN, None, label)

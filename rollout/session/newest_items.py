@@ -9,11 +9,11 @@ first, the answer is that of a whole reconstruction: `recent_entries` says so by
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
-from typing import Generic, TypeVar
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import UnsetType
 
 from rollout.dialects.codex import envelope as codec
 from rollout.dialects.codex import records as r
@@ -26,6 +26,23 @@ from rollout.limits import DEFAULT, Limits
 
 T = TypeVar("T")
 _RUN_LINES = 32
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Removed:
+    """The newest `count` items were taken out."""
+
+    count: int
+
+
+class Replaced(NamedTuple):
+    """These are all items that there were then."""
+
+    entries: Sequence[Entry]
+
+
+class Refolded:
+    """A rollback, or a compaction of the old kind: only the whole fold tells the items."""
 
 
 def recent_entries(segments: Iterable[Segment], count: int | None, limits: Limits = DEFAULT) -> list[Entry] | None:
@@ -104,45 +121,40 @@ class _Newest(Generic[T]):
         """Some lines, older than all before; no more of them than are needed."""
         for line in reversed(run):
             for _, data, envelope in reversed(codec.records_in(line, self._depth)):
-                if envelope.type == "compacted":
-                    self._take_compaction(data)
-                elif envelope.type == "event_msg":
-                    self._take_event(data, envelope.payload)
-                elif (entry := _entry(data, envelope)) is not None:
-                    if self.removed:
-                        self.removed -= 1
-                    else:
-                        self.found.append(self._of_entry(entry))
+                change = change_of(data, envelope)
+                if isinstance(change, Removed):
+                    self.removed += change.count
+                elif isinstance(change, Replaced):
+                    base = change.entries
+                    self.found += map(self._of_entry, reversed(base[: max(0, len(base) - self.removed)]))
+                    self.is_over = True
+                elif isinstance(change, Refolded):
+                    self.is_over = self.is_unknown = True
+                elif change is not None and self.removed:
+                    self.removed -= 1
+                elif change is not None:
+                    self.found.append(self._of_entry(change))
                 if self.is_over:
                     return
 
-    def _take_compaction(self, data: bytes) -> None:
-        """It holds all that is older, or (one of the old kind) the texts of what is; nothing if it is malformed."""
-        with contextlib.suppress(msgspec.ValidationError):
+
+def change_of(data: bytes, envelope: r.Envelope) -> Entry | Removed | Replaced | Refolded | None:
+    """What a record does to the items: it is one, or takes or replaces some; None if it does nothing to them."""
+    kind, head = envelope.type, envelope.payload
+    event = head.type if kind == "event_msg" and isinstance(head, Head) else None
+    with contextlib.suppress(msgspec.ValidationError):  # malformed: it has no effect
+        if kind == "compacted":
             compacted = msgspec.json.decode(codec.payload_of(data), type=r.Compacted)
             if compacted.replacement_history is not None:
-                base = replacement_entries(data)
-                self.found += map(self._of_entry, reversed(base[: max(0, len(base) - self.removed)]))
-                self.is_over = True
-            elif strict_json.text_of(compacted.message) is not None:
-                self.is_over = self.is_unknown = True
-
-    def _take_event(self, data: bytes, head: Head | UnsetType | None) -> None:
-        kind = head.type if isinstance(head, Head) else None
-        if kind in {"items_removed", "thread_rolled_back"}:
-            with contextlib.suppress(msgspec.ValidationError):
-                counted = msgspec.json.decode(codec.payload_of(data), type=r.Count)
-                if kind == "items_removed":
-                    self.removed += max(0, counted.num_items or 0)
-                elif (counted.num_turns or 0) > 0:
-                    self.is_over = self.is_unknown = True
-
-
-def _entry(data: bytes, envelope: r.Envelope) -> Entry | None:
-    """A visible item; None for what no model sees."""
-    if envelope.type == "inter_agent_communication":
-        try:
+                return Replaced(replacement_entries(data))
+            return None if strict_json.text_of(compacted.message) is None else Refolded()
+        if event in {"items_removed", "thread_rolled_back"}:
+            counted = msgspec.json.decode(codec.payload_of(data), type=r.Count)
+            if event == "items_removed":
+                return Removed(max(0, counted.num_items or 0))
+            return Refolded() if (counted.num_turns or 0) > 0 else None
+        if kind == "inter_agent_communication":
             return agent_item(data)
-        except msgspec.ValidationError:
-            return None
-    return data if is_shown(envelope, data) else None
+        if is_shown(envelope, data):
+            return data
+    return None

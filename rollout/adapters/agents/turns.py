@@ -10,6 +10,7 @@ Usage belongs to the newest user message that stood when it was recorded, and is
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,14 +22,14 @@ from msgspec import Raw
 from rollout.adapters.agents.opaque import item_of
 from rollout.dialects.codex import envelope as codec
 from rollout.dialects.codex import records as r
-from rollout.dialects.codex.items import is_shown
 from rollout.files.lineage import Lineage
 from rollout.files.source import Origin
 from rollout.fold.engine import Reconstruction
-from rollout.fold.history import AgentLine, Entry, agent_item, raw_item, replacement_entries
+from rollout.fold.history import AgentLine, Entry, raw_item
 from rollout.format import records, strict_json
 from rollout.items.kinds import Head
 from rollout.limits import DEFAULT, Limits
+from rollout.session.newest_items import Refolded, Removed, Replaced, change_of
 
 Items: TypeAlias = list[Any]
 
@@ -58,23 +59,6 @@ class Added(NamedTuple):
 
     entry: Entry
     place: Place | None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Removed:
-    """The newest `count` items were taken out."""
-
-    count: int
-
-
-class Replaced(NamedTuple):
-    """These are all items that there were then."""
-
-    entries: Sequence[Entry]
-
-
-class Refolded(NamedTuple):
-    """A rollback, or a compaction of the old kind: only the whole fold tells the items."""
 
 
 class Used(NamedTuple):
@@ -246,14 +230,6 @@ class _Stamped(msgspec.Struct, frozen=True):
     timestamp: Raw = Raw(b"")
 
 
-class _Counted(msgspec.Struct, frozen=True, gc=False):
-    payload: r.Count
-
-
-class _Compaction(msgspec.Struct, frozen=True, gc=False):
-    payload: r.Compacted
-
-
 class _Info(msgspec.Struct, frozen=True):
     total_token_usage: dict[str, Any] | None = None
 
@@ -281,32 +257,13 @@ def changes(lineage: Lineage, limits: Limits = DEFAULT) -> Iterator[Change]:
 
 
 def _change(data: bytes, envelope: r.Envelope, place: Place | None) -> Change | None:
-    kind, head = envelope.type, envelope.payload
-    try:
-        if is_shown(envelope, data):
-            return Added(data, place)
-        if kind == "event_msg":
-            return _event(data, head.type if isinstance(head, Head) else None, place)
-        if kind == "compacted":
-            compacted = msgspec.json.decode(data, type=_Compaction).payload
-            if compacted.replacement_history is not None:
-                return Replaced(replacement_entries(data))
-            return None if strict_json.text_of(compacted.message) is None else Refolded()
-        if kind == "inter_agent_communication":
-            return Added(agent_item(data), place)
-    except msgspec.ValidationError:
-        return None  # malformed: it has no effect
-    return None
-
-
-def _event(data: bytes, type: str | None, place: Place | None) -> Change | None:
-    if type == "token_count":
-        counted = msgspec.json.decode(data, type=_Recorded).payload
-        totals = None if counted.info is None else counted.info.total_token_usage
-        return Used(counted.run_usage, totals, place)
-    if type in ("items_removed", "thread_rolled_back"):
-        told = msgspec.json.decode(data, type=_Counted).payload
-        if type == "thread_rolled_back":
-            return Refolded() if (told.num_turns or 0) > 0 else None
-        return Removed(max(0, told.num_items or 0))
+    found = change_of(data, envelope)
+    if isinstance(found, Removed | Replaced | Refolded):
+        return found
+    if found is not None:
+        return Added(found, place)
+    if isinstance(envelope.payload, Head) and (envelope.type, envelope.payload.type) == ("event_msg", "token_count"):
+        with contextlib.suppress(msgspec.ValidationError):  # malformed: it has no effect
+            counted = msgspec.json.decode(data, type=_Recorded).payload
+            return Used(counted.run_usage, None if counted.info is None else counted.info.total_token_usage, place)
     return None
