@@ -13,6 +13,7 @@ import msgspec
 
 from rollout.dialects.codex import envelope as codec
 from rollout.dialects.codex import records as r
+from rollout.dialects.codex.names import TURN_ABORTED, TURN_COMPLETED, TURN_STARTED
 from rollout.format import lines, records, strict_json
 from rollout.format.labels import UNLABELLED, Label, label_of
 from rollout.format.records import Segment
@@ -20,9 +21,6 @@ from rollout.items.kinds import Head
 from rollout.limits import DEFAULT, KIB, Limits
 
 _NEAR = dataclasses.replace(DEFAULT, first_chunk_bytes=8 * KIB)
-STARTED = frozenset({"task_started", "turn_started"})
-COMPLETED = frozenset({"task_complete", "turn_complete"})
-ABORTED = "turn_aborted"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -61,11 +59,11 @@ def ending_of(segments: Iterable[Segment], limits: Limits = DEFAULT) -> Ending:
         if is_newest:
             ordinal, is_newest = ordinal_of(data), False
         kind = event_kind(envelope)
-        if kind in COMPLETED:
+        if kind in TURN_COMPLETED:
             return Ending(None, ordinal, turn_id_of(data))
-        if kind == ABORTED:
+        if kind == TURN_ABORTED:
             aborts.append(turn_id_of(data))
-        elif kind in STARTED:
+        elif kind in TURN_STARTED:
             turn_id = turn_id_of(data)
             if any(turn_id is None or other is None or other == turn_id for other in aborts):
                 return Ending(None, ordinal, turn_id)

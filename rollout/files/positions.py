@@ -9,10 +9,10 @@ import dataclasses
 from collections.abc import Sequence
 
 from rollout.dialects.codex.envelope import records_in
-from rollout.dialects.codex.names import SESSION_META
+from rollout.dialects.codex.names import SESSION_META, TURN_ABORTED, TURN_COMPLETED, TURN_STARTED
 from rollout.errors import NotFound, UsageError
 from rollout.files.encrypted.reader import plain_source
-from rollout.files.log_end import ABORTED, COMPLETED, STARTED, event_kind, ordinal_of, turn_id_of
+from rollout.files.log_end import event_kind, ordinal_of, turn_id_of
 from rollout.format import lines, records
 from rollout.format.records import Segment
 from rollout.limits import DEFAULT, KIB, Limits
@@ -91,11 +91,13 @@ def extent_of_turn(
         extent, found = Extent(line.segment, line.end, line.ends), records_in(line.data, limits.depth)
         for _, data, envelope in found:
             kind = event_kind(envelope)
-            if behind is None and kind in STARTED:
+            if behind is None and kind in TURN_STARTED:
                 is_explicit, turn_id = True, turn_id_of(data)
             elif kind == "thread_rolled_back" and behind is not None:
                 return behind
-            elif (kind in COMPLETED and is_explicit) or (kind == ABORTED and _fits(turn_id, turn_id_of(data))):
+            elif (kind in TURN_COMPLETED and is_explicit) or (
+                kind == TURN_ABORTED and _fits(turn_id, turn_id_of(data))
+            ):
                 return extent
         if any(envelope.type != SESSION_META for _, _, envelope in found):
             behind = extent

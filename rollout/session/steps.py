@@ -13,6 +13,7 @@ from typing import Any
 from rollout.dialects.codex import envelope as codec
 from rollout.dialects.codex import records as r
 from rollout.dialects.codex.items import is_shown
+from rollout.dialects.codex.names import TURN_ABORTED, TURN_COMPLETED, TURN_STARTED
 from rollout.fold.history import agent_item, is_instruction
 from rollout.format import records, strict_json
 from rollout.format.records import Segment
@@ -27,11 +28,8 @@ MARKERS = frozenset({COMPACTION, ROLLBACK, REMOVAL})
 STORY = frozenset({ITEM, START, END, ERROR, DAMAGED, *MARKERS})
 """The kinds that tell a session; the others repeat it, or are of use to programs."""
 _EVENTS = {
-    "task_started": START,
-    "turn_started": START,
-    "task_complete": END,
-    "turn_complete": END,
-    "turn_aborted": END,
+    **dict.fromkeys(TURN_STARTED, START),
+    **dict.fromkeys([*TURN_COMPLETED, TURN_ABORTED], END),
     "thread_rolled_back": ROLLBACK,
     "items_removed": REMOVAL,
     "token_count": TOKENS,

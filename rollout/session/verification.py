@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from rollout import ids
+from rollout.dialects.codex.names import TURN_STARTED
 from rollout.files.lineage import Lineage
 from rollout.files.log_end import ordinal_of
 from rollout.files.source import Origin
@@ -106,7 +107,7 @@ class _Examiner:
             self._note(record, "malformed", why, "it has no effect; nothing else is lost")
         for reason in read_label(record.data)[1]:
             self._note(record, "label", reason, "it counts as unset; nothing else is lost")
-        if record.kind in ("task_started", "turn_started"):
+        if record.kind in TURN_STARTED:
             self._see_turn(record)
         self._see_ordinal(record)
 
