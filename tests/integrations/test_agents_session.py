@@ -265,7 +265,7 @@ def test_a_home_that_may_only_be_read_is_read(tmp_path: Path, monkeypatch: pytes
     def refuse(*_: Any, **__: Any) -> Any:
         raise PermissionError(13, "Permission denied")
 
-    for method in ("open_append", "mkdir", "unlink", "rename", "link", "write_new"):
+    for method in ("open_append", "mkdir", "unlink", "rename", "write_new"):
         monkeypatch.setattr(RealFileSystem, method, refuse)
     for session_id, expected in (("s", says("a")), ("another", [])):
         session = RolloutSession(session_id, tmp_path)
