@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rollout.dialects.codex.context_updates import context_updates
-    from rollout.dialects.codex.contextual import is_program_message
+    from rollout.dialects.codex.contextual import is_program_message, is_summary
     from rollout.dialects.codex.encoder import AnyItem
     from rollout.errors import (
         Ambiguous,
@@ -36,10 +36,8 @@ if TYPE_CHECKING:
     from rollout.files.recovery import RecoveryPlan
     from rollout.files.sealed.seal import SealResult
     from rollout.files.source import AnySource
-    from rollout.fold.history import History, Item, is_summary
     from rollout.fold.projection import ContextBaseline, ContextCleared, ContextNeverSet
     from rollout.fold.sequence_diff import DiffRun
-    from rollout.fold.token_counts import Tokens
     from rollout.fold.token_ledger import TokenSpend
     from rollout.format.labels import Label, check_session_id
     from rollout.format.lines import Damage
@@ -57,7 +55,10 @@ if TYPE_CHECKING:
     from rollout.home.threads import Skipped
     from rollout.home.tree import SessionTree
     from rollout.ids import SessionId
+    from rollout.items.history import History
+    from rollout.items.kinds import Item
     from rollout.items.redaction import Redactor
+    from rollout.items.tokens import Tokens
     from rollout.items.truncation import Truncation
     from rollout.limits import Limits
     from rollout.session.difference import Diff, Relation, SharedLine, ValueChange, diff
@@ -233,10 +234,12 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.home import tree as module
             case "AnyItem":
                 from rollout.dialects.codex import encoder as module
-            case "is_program_message":
+            case "is_program_message" | "is_summary":
                 from rollout.dialects.codex import contextual as module
-            case "History" | "Item" | "is_summary":
-                from rollout.fold import history as module
+            case "History":
+                from rollout.items import history as module
+            case "Item":
+                from rollout.items import kinds as module
             case "Label" | "check_session_id":
                 from rollout.format import labels as module
             case "Damage":
@@ -248,7 +251,7 @@ if not TYPE_CHECKING:  # for which every name would be there
             case "Step" | "StepPosition":
                 from rollout.session import steps as module
             case "Tokens":
-                from rollout.fold import token_counts as module
+                from rollout.items import tokens as module
             case "Truncation":
                 from rollout.items import truncation as module
             case "context_updates":

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 import rollout
 from rollout import Limits
-from rollout.dialects.codex.records import Envelope
 from rollout.fold.line_types import Names
-from rollout.items.kinds import Head
 from tests import builders as b
 from tests import strategies as logs
 from tests.test_cases import CASES, NAMES
@@ -77,8 +75,8 @@ def test_of_long_names_no_more_is_held_than_is_told() -> None:
     found = Names()
 
     def note(long: str) -> None:
-        found.note(Envelope(type=long, payload=Head(type=long)))
-        found.note(Envelope(type="event_msg", payload=Head(type=long)))
+        found.note(long, long)
+        found.note("event_msg", long)
 
     tracemalloc.start()
     for i in range(3):

@@ -68,26 +68,11 @@ LAYERS = {  # from the bottom up: a layer may import what stands above it here, 
 ORDER = list(LAYERS)
 PURE = ("rollout.format", "rollout.items", "rollout.dialects", "rollout.fold")
 UPWARD: set[tuple[str, str]] = set()
-SIDEWAYS: set[str] = {
-    "rollout.dialects.codex.context_updates",
-    "rollout.dialects.codex.encoder",
-    "rollout.dialects.codex.prompt",
-    "rollout.fold.collector",
-    "rollout.fold.engine",
-    "rollout.fold.fast_path",
-    "rollout.fold.forward",
-    "rollout.fold.history",
-    "rollout.fold.line_types",
-    "rollout.fold.projection",
-    "rollout.fold.session_counts",
-    "rollout.fold.token_meter",
-    "rollout.fold.token_records",
-}
-"""What still has to be taken down: the tests fail as well where one of these is not there any more.
-
-Dialects and the fold do not know each other: `session` and `home` hand one to the other.
-"""
+"""What still has to be taken down: the test fails as well where one of these is not there any more."""
 SIDES = {"rollout.dialects", "rollout.fold"}
+"""They do not know each other: `session` and `home` hand one to the other."""
+CIRCLES: set[tuple[str, str]] = set()
+"""What still has to be untied: an import of the second by the first."""
 ABOVE_THE_LIBRARY = ("rollout.adapters", "rollout.testing", "rollout_cli")
 PUBLIC_MODULES = {
     "rollout",
@@ -203,7 +188,7 @@ def test_the_house_has_at_most_ten_floors_and_sixteen_rooms() -> None:
 def test_dialects_and_the_fold_do_not_know_each_other() -> None:
     inner = [name for name in MODULES if layer_of(name) in SIDES]
     others = {name: {layer_of(i) for i in imports(name) if within(i, "rollout")} - {layer_of(name)} for name in inner}
-    assert {name for name in inner if others[name] & SIDES} == SIDEWAYS
+    assert not {name for name in inner if others[name] & SIDES}
 
 
 def test_the_core_does_no_io_and_knows_neither_clock_nor_chance() -> None:

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rollout
-from rollout.fold.token_counts import Tokens
+from rollout.dialects.codex.tokens import read_gauge
 from rollout.fold.token_ledger import day_of, seconds_between
-from rollout.fold.token_records import read_gauge
 from rollout.home.index.entry import Entry
 from rollout.home.index.scan import Scan, scan
 from rollout.items.calls import has_failed, name_of
+from rollout.items.tokens import Tokens
 from tests import builders as b
 from tests import metered as m
 from tests.metered import metered

@@ -15,24 +15,24 @@ from itertools import accumulate, pairwise
 import msgspec
 from msgspec import Raw
 
-from rollout.fold.events import Kind, Mark, Span
+from rollout.fold.events import Mark, Run, Span
+from rollout.items.events import Event
 
 
 class Kept(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A mark, without what the fold finds out. `seq` and `newlines` are those of a log that ends with the memory.
 
-    `steps`: the newest of the run's refs, then how much each is greater than the next.
+    Of a run, `count` is that of its items, and `steps` the newest of its refs, then how much each is greater than the
+    next.
     """
 
-    kind: int
+    event: Event
     seq: int
     segment: int
     offset: int
     size: int
     newlines: int
-    number: int = 0
-    key: str | None = None
-    text: str | None = None
+    count: int = 0
     steps: list[int] | None = None
 
 
@@ -64,14 +64,12 @@ class Memory(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def marks_behind(self, records: int, newlines: int) -> Iterator[Mark]:
         """The marks, newest first, as they are after so many more records and line ends were appended."""
         for kept in self.marks:
-            shift = newlines if kept.segment == 0 else 0
-            mark = Mark(
-                Kind(kept.kind), kept.seq + records, kept.segment, kept.offset, kept.size, kept.newlines + shift
-            )
-            mark.number, mark.key, mark.text = kept.number, kept.key, kept.text
-            if kept.steps is not None:
-                mark.refs = array("Q", accumulate(kept.steps, int.__sub__))
-            yield mark
+            newlines_behind = kept.newlines + (newlines if kept.segment == 0 else 0)
+            place = (kept.event, kept.seq + records, kept.segment, kept.offset, kept.size, newlines_behind)
+            if kept.steps is None:
+                yield Mark(*place)
+            else:
+                yield Run(*place, count=kept.count, refs=array("Q", accumulate(kept.steps, int.__sub__)))
 
     def usage_behind(self, records: int) -> tuple[int, Raw] | None:
         """The newest token totals and their `seq`, after so many more records."""
@@ -88,14 +86,12 @@ class Recorder:
         self.kept: list[Kept] = []
 
     def see(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
-        """One settled stretch, older than all before."""
+        """One settled block, older than all before."""
         self.kept += map(_keep, reversed(marks))
 
 
 def _keep(mark: Mark) -> Kept:
-    if mark.refs is None:
-        text = mark.text if mark.kind is Kind.CONTEXT else None
-        size, newlines = mark.size, mark.newlines
-        return Kept(mark.kind, mark.seq, mark.segment, mark.offset, size, newlines, mark.number, mark.key, text)
-    steps = [mark.refs[0], *(newer - older for newer, older in pairwise(mark.refs))]
-    return Kept(mark.kind, mark.seq, mark.segment, mark.offset, mark.size, mark.newlines, mark.number, steps=steps)
+    place = (mark.event, mark.seq, mark.segment, mark.offset, mark.size, mark.newlines)
+    if not isinstance(mark, Run) or mark.refs is None:
+        return Kept(*place)
+    return Kept(*place, mark.count, [mark.refs[0], *(newer - older for newer, older in pairwise(mark.refs))])

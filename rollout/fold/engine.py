@@ -1,11 +1,11 @@
 """Pull records newest first, stop when the answer is complete.
 
-The unit of reading is the stretch (see `turns`). A stretch that is gathered is folded forward, then settled (see
+The unit of reading is the block (see `turns`). A block that is gathered is folded forward, then settled (see
 `settle`); it waits for that while it is not known whether an undone item of it belongs to the prefix. Reading stops at
-the beginning of a stretch once nothing older can change the history, the previous model or the reference context.
+the beginning of a block once nothing older can change the history, the previous model or the reference context.
 
 Once only the history is still asked for and no rollback reaches further back, lines are skimmed instead of gathered:
-no stretch is needed to know that an item stands.
+no block is needed to know that an item stands.
 """
 
 from __future__ import annotations
@@ -15,19 +15,18 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from rollout.dialects.codex import envelope as codec
 from rollout.errors import TooLarge
 from rollout.fold.checkpoint import Memory
-from rollout.fold.collector import Gatherer
-from rollout.fold.events import Kind, Mark, Span, fold_turns
-from rollout.fold.fast_path import sift, skim
-from rollout.fold.history import History
-from rollout.fold.projection import Reference, Settlement
+from rollout.fold.collector import Collector
+from rollout.fold.events import Mark, Span, fold_turns
+from rollout.fold.projection import Projection, Reference
 from rollout.fold.rollback import Claims, Standing
-from rollout.format import lines, strict_json
-from rollout.format.lines import Damage
+from rollout.format import lines
+from rollout.format.lines import Damage, Piece
 from rollout.format.records import Segment
-from rollout.limits import DEFAULT, Limits
+from rollout.format.strict_json import decode_value
+from rollout.items.events import Replaced, TurnStarted
+from rollout.items.history import History
 
 
 class Floor(NamedTuple):
@@ -41,7 +40,7 @@ class Floor(NamedTuple):
 
 
 class Observer(Protocol):
-    """Sees each settled stretch, newest first: its marks oldest first, its turns oldest first."""
+    """Sees each settled block, newest first: its marks oldest first, its turns oldest first."""
 
     def see(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None: ...
 
@@ -53,7 +52,7 @@ class Tee:
         self._observers = observers
 
     def see(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
-        """One settled stretch, older than all before."""
+        """One settled block, older than all before."""
         for observer in self._observers:
             observer.see(marks, spans)
 
@@ -79,16 +78,15 @@ class Reconstruction:
     """Folds a lineage, newest segment first; `run` once. An observer sees all; the answer is then but counts.
 
     What `memory` tells of is not read again: it stands for the beginning of the first segment and all older ones. It
-    goes with an observer and a gatherer that traces. `watch` is given each batch of lines that is read. `is_floor` is
+    goes with an observer and a collector that traces. `watch` is given each batch of lines that is read. `is_floor` is
     asked at each `Floor`, `is_enough` whenever the observer has seen more: reading stops there if it says so.
     """
 
     def __init__(
         self,
         segments: Iterable[Segment],
+        collector: Collector,
         *,
-        limits: Limits = DEFAULT,
-        gatherer: Gatherer | None = None,
         observer: Observer | None = None,
         progress: Callable[[int, int], None] | None = None,
         memory: Memory | None = None,
@@ -96,13 +94,15 @@ class Reconstruction:
         is_floor: Callable[[Floor], bool] | None = None,
         is_enough: Callable[[], bool] | None = None,
     ) -> None:
-        self._segments, self._limits, self._progress = segments, limits, progress
+        self._segments, self._limits, self._progress = segments, collector.limits, progress
         self._memory, self._watch, self._is_floor, self._is_enough = memory, watch, is_floor, is_enough
         self.floor: Floor | None = None
         """Where reading has stopped, if it did at a floor."""
-        self._gather = gatherer or Gatherer(limits=limits)
+        self._collector, self._dialect = collector, collector.dialect
         self._observer = observer
-        self._settled = Settlement(self._fetch, wants_history=self._gather.wants_items, depth=limits.depth)
+        self._settled = Projection(
+            self._dialect, self._fetch, wants_history=collector.wants_items, depth=collector.depth
+        )
         self._read: list[Segment] = []
         self._line_counts: list[int | None] = []
         self._damage: list[tuple[Damage, int, int]] = []  # with segment and newlines
@@ -115,18 +115,18 @@ class Reconstruction:
         """Read as far back as the answer needs (to the beginning, if an observer wants to see all)."""
         complete = True
         for segment in self._segments:
-            self._gather.segment, self._gather.newlines = len(self._read), 0
+            self._collector.segment, self._collector.newlines = len(self._read), 0
             self._read.append(segment)
             self._line_counts.append(None)
             if self._read_segment(segment):
                 complete = False
                 break
-            self._line_counts[-1] = self._gather.newlines
+            self._line_counts[-1] = self._collector.newlines
             if self._memory is not None:
                 complete = not self._recall(self._memory) and not self._memory.is_cut
                 break
         if complete:
-            self._close_stretch()
+            self._close_block()
             self._settle(at_beginning=True)
         return self._answer(complete)
 
@@ -144,7 +144,7 @@ class Reconstruction:
                 done += block.n
                 if isinstance(block, lines.Oversize):
                     reason = f"a line of {block.n} bytes is longer than the limit of {self._limits.line_bytes}"
-                    self._gather.newlines += block.ended
+                    self._collector.newlines += block.ended
                     self._note_damage("oversize", block.offset, block.n, reason)
             if self._progress is not None:
                 self._progress(done, segment.end - start)
@@ -152,94 +152,98 @@ class Reconstruction:
 
     def _recall(self, memory: Memory) -> bool:
         """Take what is remembered as if it had been read behind what was; True if that has reached a floor."""
-        gather, is_done = self._gather, False
-        usage = gather.usage or memory.usage_behind(gather.seq)
-        counts = [memory.line_counts[0] + gather.newlines, *memory.line_counts[1:]]
-        for mark in memory.marks_behind(gather.seq, gather.newlines):
-            gather.recall(mark)
-            if mark.kind is Kind.STARTED and self._close_stretch():
-                gather.seq, is_done = mark.seq, True
+        collector, is_done = self._collector, False
+        usage = collector.usage or memory.usage_behind(collector.seq)
+        counts = [memory.line_counts[0] + collector.newlines, *memory.line_counts[1:]]
+        for mark in memory.marks_behind(collector.seq, collector.newlines):
+            collector.recall(mark)
+            if isinstance(mark.event, TurnStarted) and self._close_block():
+                collector.seq, is_done = mark.seq, True
                 counts = [*counts[: mark.segment], 0]
                 break
         else:
-            gather.seq += memory.records
-        gather.usage = None if usage is None or usage[0] > gather.seq else usage
+            collector.seq += memory.records
+        collector.usage = None if usage is None or usage[0] > collector.seq else usage
         self._line_counts = [*counts]
         return is_done
 
     def _take_batch(self, batch: lines.Batch) -> bool:
-        gather, depth = self._gather, self._limits.depth
+        collector, depth = self._collector, self._limits.depth
         found, end = batch.lines, batch.end
         if tail := found[-1]:  # no line end behind it: the tail, or a piece before a gap
             end -= len(tail)
-            envelope = codec.decode_plain(tail, depth)
+            envelope = self._dialect.decode(tail, depth)
             if envelope is None:
                 is_tail = batch.end == self._read[-1].end
                 begins = self._take_odd(tail, end, is_tail=is_tail, is_line=is_tail and batch.begins)
             else:
-                begins = gather.take(tail, end, envelope)
-            if begins and self._close_stretch():
+                begins = collector.take(tail, end, envelope)
+            if begins and self._close_block():
                 return True
         i = len(found) - 2
         while i >= 0:
             stop = -1
-            if self._skims and not gather.marks:
-                i, end = skim(gather, found, i, end, self._settled.skimmed(gather.seq, gather.segment))
+            if self._skims and not collector.marks:
+                i, end = self._dialect.collect_items(
+                    collector, found, i, end, self._settled.skimmed(collector.seq, collector.segment)
+                )
                 stop = max(i - 1, -1)  # the one line at which skimming stopped
-            i, end, begins = sift(gather, found, i, end, stop=stop)
+            i, end, begins = self._dialect.collect(collector, found, i, end, stop=stop)
             if i > stop and not begins:
-                gather.newlines += 1
+                collector.newlines += 1
                 end -= len(found[i]) + 1
                 begins = self._take_odd(found[i], end, is_tail=False, is_line=i > 0 or batch.begins)
                 i -= 1
-            if begins and self._close_stretch():
+            if begins and self._close_block():
                 return True
         return False
 
     def _take_odd(self, data: bytes, offset: int, *, is_tail: bool, is_line: bool) -> bool:
         pieces = self._pieces(data)
-        if not pieces and is_line and self._gather.traces and b"\0" not in data:  # NUL bytes are no line of their own
-            self._gather.note_blank(offset, len(data))
+        if (
+            not pieces and is_line and self._collector.traces and b"\0" not in data
+        ):  # NUL bytes are no line of their own
+            self._collector.note_blank(offset, len(data))
         begins = False
         for piece in reversed(pieces):
-            if begins:  # a stretch begins inside this line: what stands before it is of the older one
-                self._close_stretch()
+            if begins:  # a block begins inside this line: what stands before it is of the older one
+                self._close_block()
                 begins = False
             if piece.envelope is not None:
-                begins = self._gather.take(piece.data, offset + piece.offset, piece.envelope)
+                begins = self._collector.take(piece.data, offset + piece.offset, piece.envelope)
             else:
                 found = piece.as_tail() if is_tail and piece is pieces[-1] else piece
                 self._note_damage(found.kind, offset + found.offset, len(found.data), found.reason)
         return begins
 
-    def _pieces(self, data: bytes) -> list[codec.Piece]:
+    def _pieces(self, data: bytes) -> list[Piece[Any]]:
         """What an odd line holds. TooLarge."""
         if not data:
             return []
-        spare, pieces = self._limits.spare_odd_lines, codec.split(data, self._limits.depth)
+        spare, pieces = self._limits.spare_odd_lines, self._dialect.split(data, self._limits.depth)
         if spare is None:
             return list(pieces)
-        most = spare + self._gather.seq
+        most = spare + self._collector.seq
         found = list(itertools.islice(pieces, most + 1))
         if len(found) > most:
             raise TooLarge("holds too many pieces in one line")
         return found
 
     def _note_damage(self, kind: str, offset: int, size: int, reason: str) -> None:
-        segment = self._gather.segment
+        segment = self._collector.segment
         damage = Damage(None, offset, reason, kind, self._read[segment].path)
-        self._damage.append((damage, segment, self._gather.newlines))
-        if self._gather.traces:
-            self._gather.note_damage(offset, size, reason)
+        self._damage.append((damage, segment, self._collector.newlines))
+        if self._collector.traces:
+            self._collector.note_damage(offset, size, reason)
 
-    def _close_stretch(self) -> bool:
+    def _close_block(self) -> bool:
         """Fold what was gathered; True if the answer is complete."""
-        gather, settled = self._gather, self._settled
-        marks = gather.take_stretch()
+        collector, settled = self._collector, self._settled
+        marks = collector.take_block()
         spans = fold_turns(marks)
         standing = Standing(marks)
         standing.fold(self._claims)
-        gather.debt = self._claims.count
+        collector.debt = self._claims.count
         if self._undecided and standing.first_boundary is not None:  # nothing of what waits is of the prefix
             self._undecided = False
             self._settle(at_beginning=False)
@@ -259,7 +263,7 @@ class Reconstruction:
         return settled.is_complete
 
     def _is_at_floor(self, marks: Sequence[Mark]) -> bool:
-        if self._is_floor is None or self._claims.count or not marks or marks[0].kind is not Kind.STARTED:
+        if self._is_floor is None or self._claims.count or not marks or not isinstance(marks[0].event, TurnStarted):
             return False
         floor = Floor(marks[0].segment, marks[0].offset)
         if self._is_floor(floor):
@@ -275,22 +279,22 @@ class Reconstruction:
                 self._observer.see(marks, spans)
         self._waiting = []
         if self._settled.base is not None:
-            self._gather.wants_items = False
+            self._collector.wants_items = False
         if not self._settled.world_open:
-            self._gather.close_world()
+            self._collector.wants_world = False
 
     def _answer(self, complete: bool) -> Answer:
-        usage, settled = self._gather.usage, self._settled
+        usage, settled = self._collector.usage, self._settled
         if usage is not None and settled.base is not None and usage[0] > settled.base.seq:
             usage = None
         return Answer(
-            history=History(settled.entries(), settled.summaries),
+            history=History(settled.entries(), self._dialect, settled.summaries),
             previous_model=settled.model,
             reference=settled.reference(),
             world_state=settled.world_state(),
-            token_usage=None if usage is None else strict_json.decode_value(usage[1]),
+            token_usage=None if usage is None else decode_value(usage[1]),
             damage=tuple(self._place(*found) for found in reversed(self._damage)),
-            records_decoded=self._gather.seq,
+            records_decoded=self._collector.seq,
             complete=complete,
             line_counts=tuple(self._line_counts),
         )
@@ -308,7 +312,7 @@ def _is_undecided(marks: Sequence[Mark]) -> bool:
     for mark in reversed(marks):
         if mark.prefix:
             return True
-        if mark.kind is Kind.COMPACTED and mark.number and mark.stands:
+        if isinstance(mark.event, Replaced) and mark.event.has_items and mark.stands:
             return False
     return False
 

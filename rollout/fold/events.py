@@ -1,58 +1,46 @@
-"""S1: records to turns, within one stretch.
+"""S1: events to turns, within one block.
 
-A *stretch* is what lies from one `task_started` to the next (the first one of a log begins at its beginning). It is
-gathered backward and folded forward, so that the rules are written once, in the order in which they are stated. No
-rule of S1 looks across a `task_started`.
+A *block* is what lies from one start of a turn to the next (the first one of a log begins at its beginning). It is
+collected backward and folded forward, so that the rules are written once, in the order in which they are stated. No
+rule of S1 looks across the start of a turn.
 
-A *mark* is what the fold needs to know of a record; marks of a stretch are in the order of the file. Plain items
-between two other marks share one mark, as nothing can come between them.
+A *mark* is an event with its place in the log, and what the fold finds out about it; marks of a block are in the order
+of the file. Plain items between two other marks share one mark (`Run`), as nothing can come between them.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import enum
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from rollout.format.labels import UNLABELLED, Label
-
-
-class Kind(enum.IntEnum):
-    """What a mark stands for."""
-
-    STARTED = 0
-    ENDED = 1  # task_complete
-    ABORTED = 2
-    BOUNDARY = 3  # a user's message, an instruction from another agent
-    ANNOUNCED = 4  # a user_message event
-    CONTEXTUAL = 5
-    ITEMS = 6  # visible items that are none of the above
-    CONTEXT = 7  # turn_context
-    WORLD = 8
-    COMPACTED = 9
-    REMOVED = 10  # items_removed
-    ROLLED_BACK = 11
-    OTHER = 12  # only when every line is traced: events, metadata, hidden items, damage
-
-
-NO_RECORD = frozenset({"damaged", "blank"})
-"""The keys of OTHER marks that stand for no record."""
-ITEM_KINDS = frozenset({Kind.BOUNDARY, Kind.CONTEXTUAL, Kind.ITEMS})
+from rollout.items.events import (
+    BOUNDARIES,
+    ITEM_EVENTS,
+    NO_RECORDS,
+    Event,
+    ProgramMessage,
+    Settings,
+    TurnAborted,
+    TurnEnded,
+    TurnStarted,
+    UserAnnounced,
+    WorldState,
+)
 
 
 class Mark(msgspec.Struct, eq=False):
-    """What the fold needs to know of one record (or of a run of plain items).
+    """An event of a log, where its record lies, and what becomes of it.
 
     `seq` counts records backward over the whole lineage (larger is older); `segment` and `offset` say where the record
     lies, `newlines` how many line ends lie between its beginning and the end of its file (from which its line number
-    follows once the file's lines are counted). A run reaches from its oldest item to its newest; what else lies there
-    is of no effect.
+    follows once the file's lines are counted).
     """
 
-    kind: Kind
+    event: Event
     seq: int
     segment: int
     offset: int
@@ -60,26 +48,12 @@ class Mark(msgspec.Struct, eq=False):
     newlines: int
     data: bytes | None = None
     """The record's bytes, where they are needed and not too costly to hold."""
-    lines: list[bytes] | None = None
-    """ITEMS: the lines, newest first, where they are held."""
-    refs: array[int] | None = None
-    """When every line is traced: the lines of a run, newest first; see `gather.unpack`."""
-    number: int = 0
-    """ITEMS, ROLLED_BACK, REMOVED: how many. COMPACTED, WORLD, BOUNDARY: 1 if it has a replacement_history, is full, is
-    an agent_message."""
-    key: str | None = None
-    """STARTED, ABORTED, CONTEXT: the turn id. BOUNDARY: "agent" if another agent's. OTHER: what it is."""
-    text: str | None = None
-    """CONTEXT: the model. STARTED, ENDED, ABORTED: the timestamp. BOUNDARY: how the user's text begins.
-
-    OTHER: why it is damaged.
-    """
     label: Label = UNLABELLED
-    """STARTED, BOUNDARY: the line's, where turns are wanted."""
-    announces: bool = False
-    """ANNOUNCED: it came in an open turn of lifecycle events."""
-    followed: bool = False
-    """ROLLED_BACK: a record that has no mark comes behind it, ahead of the next mark. (Traced lines all have one.)"""
+    """The line's, where turns are wanted: of starts and ends of turns and of user boundaries."""
+    is_in_turn: bool = False
+    """Of a user's message that is announced: it came in an open turn that had a start of its own."""
+    is_followed: bool = False
+    """Of a rollback: a record that has no mark comes behind it, ahead of the next mark. (Traced lines all have one.)"""
     span: Span | None = None
     undone_by: Mark | None = None
     prefix: bool = False
@@ -89,10 +63,44 @@ class Mark(msgspec.Struct, eq=False):
     def stands(self) -> bool:
         return self.undone_by is None
 
+    @property
+    def is_item(self) -> bool:
+        """Whether the model sees it, as long as it stands."""
+        return isinstance(self.event, ITEM_EVENTS)
+
+    @property
+    def begin(self) -> int:
+        """Where the oldest of its records begins."""
+        return self.offset
+
+
+class Run(Mark, eq=False):
+    """Neighbouring lines without events of their own: `Items` or, as long as no item is among them, `Unseen`.
+
+    A run that is not traced reaches from its oldest item to its newest; what else lies there is of no effect. One that
+    is traced has all of its lines in `refs`, newest first (see `unpack`), and `offset` and `size` are its newest's.
+    """
+
+    count: int = 0
+    """How many visible items are among them."""
+    lines: list[bytes] | None = None
+    """The items' lines, newest first, where they are held."""
+    refs: array[int] | None = None
+
+    @property
+    def begin(self) -> int:
+        """Where the oldest of its records begins."""
+        return self.offset if self.refs is None else unpack(self.refs[-1])[0]
+
+
+def unpack(ref: int) -> tuple[int, int]:
+    """Offset and `LineKind` of one traced line."""
+    return ref >> 3, ref & 7
+
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Span:
-    """One turn while it is folded: its marks lie from `first` on in the stretch."""
+    """One turn while it is folded: its marks lie from `first` on in the block."""
 
     first: int
     opening: Mark
@@ -100,9 +108,7 @@ class Span:
     turn_id: str | None
     status: str = "interrupted"
     is_open: bool = True
-    has_boundary: bool = False
     ending: Mark | None = None
-    last: Mark | None = None
 
     def fits(self, turn_id: str | None) -> bool:
         """An id fits if it is the turn's own, or either is not known."""
@@ -114,32 +120,29 @@ def fold_turns(marks: Sequence[Mark]) -> list[Span]:
     spans: list[Span] = []
     current: Span | None = None
     for i, mark in enumerate(marks):
-        kind = mark.kind
-        if kind is Kind.STARTED:
-            current = Span(i, mark, True, mark.key)
+        event = mark.event
+        if isinstance(event, TurnStarted):
+            current = Span(i, mark, True, event.turn_id)
             spans.append(current)
-        elif kind is Kind.BOUNDARY:
+        elif isinstance(event, BOUNDARIES):
             if current is None or not (current.explicit and current.is_open):
                 current = Span(_run_above(marks, i), mark, False, None, status="completed")
                 spans.append(current)
                 for above in range(current.first, i):
                     marks[above].span = current
-            current.has_boundary = True
         elif current is not None:
-            if kind is Kind.ENDED or kind is Kind.ABORTED:
-                _end(current, mark)
-            elif kind is Kind.ANNOUNCED:
-                mark.announces = current.explicit and current.is_open
+            if isinstance(event, TurnEnded | TurnAborted):
+                _end(current, mark, event)
+            elif isinstance(event, UserAnnounced):
+                mark.is_in_turn = current.explicit and current.is_open
         mark.span = current
-        if current is not None:
-            current.last = mark
     return spans
 
 
-def _end(span: Span, mark: Mark) -> None:
-    if not span.is_open or (mark.kind is Kind.ABORTED and not span.fits(mark.key)):
+def _end(span: Span, mark: Mark, event: TurnEnded | TurnAborted) -> None:
+    if not span.is_open or (isinstance(event, TurnAborted) and not span.fits(event.turn_id)):
         return
-    if mark.kind is Kind.ABORTED:
+    if isinstance(event, TurnAborted):
         span.status = "interrupted"
     elif span.explicit:
         span.status = "completed"
@@ -157,9 +160,20 @@ def _run_above(marks: Sequence[Mark], i: int) -> int:
     first = i
     for above in range(i - 1, -1, -1):
         mark = marks[above]
-        if mark.kind is Kind.OTHER and mark.key in NO_RECORD:
+        if isinstance(mark.event, NO_RECORDS):
             continue
-        if mark.kind not in (Kind.CONTEXT, Kind.WORLD, Kind.CONTEXTUAL) or mark.seq != marks[first].seq + 1:
+        if not isinstance(mark.event, Settings | WorldState | ProgramMessage) or mark.seq != marks[first].seq + 1:
             break
         first = above
     return first
+
+
+def by_turn(marks: Sequence[Mark]) -> Iterator[tuple[Span | None, Sequence[Mark]]]:
+    """The marks of each turn of a block, newest turn first."""
+    end = len(marks)
+    while end > 0:
+        span, begin = marks[end - 1].span, end - 1
+        while begin > 0 and marks[begin - 1].span is span:
+            begin -= 1
+        yield span, marks[begin:end]
+        end = begin

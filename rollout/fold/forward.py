@@ -8,11 +8,11 @@ many then, and they are taken off from that side. So a log with many of them cos
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from rollout.dialects.codex import records as r
-from rollout.fold.history import Entry, plain_user_message, summary_of, user_texts
+from rollout.items.dialect import Entry
+from rollout.items.kinds import plain_user_message
 from rollout.items.truncation import cut_texts
 from rollout.limits import BYTES_PER_TOKEN, LEGACY_COMPACTION_USER_TOKENS
 
@@ -28,7 +28,8 @@ class _Kept(NamedTuple):
 class Folded:
     """A history as it stands. None among what is added stands for an item that is no user's message, not held."""
 
-    def __init__(self) -> None:
+    def __init__(self, user_texts: Callable[[Entry], list[str] | None]) -> None:
+        self._user_texts = user_texts
         self._kept: deque[_Kept] = deque()  # by the newest compaction of the old kind
         self._kept_tokens = 0
         self._since: list[Entry | None] = []  # what came behind it
@@ -54,31 +55,31 @@ class Folded:
         self._kept_tokens = 0
         self._since = list(entries)
 
-    def compact(self, compacted: r.Compacted) -> None:
-        """A compaction without replacement_history: the users' texts that fit, and what it says itself."""
+    def compact(self, summary: str) -> None:
+        """A compaction without items of its own: the users' texts that fit, and what it says itself."""
         left = LEGACY_COMPACTION_USER_TOKENS
         chosen: list[_Kept] = []
         for entry in reversed(self._since):
             if left <= 0:
                 break
-            found = _judge(entry, left)
+            found = self._judge(entry, left)
             if found is not None:
                 chosen.append(found[0])
                 left -= found[1]
         self._fit_kept(left)
         self._kept.extend(reversed(chosen))
         self._kept_tokens += sum(kept.tokens for kept in chosen)
-        self._since = [plain_user_message([summary_of(compacted)])]
+        self._since = [plain_user_message([summary])]
 
     def _fit_kept(self, left: int) -> None:
         """Take off what does not fit into so many tokens, from the oldest on; the last that is too long is cut."""
         kept = self._kept
         if kept and kept[0].is_cut:  # which can make of it a message that counts as another, or as none
-            self._replace_oldest(_judge(kept[0].entry, None))
+            self._replace_oldest(self._judge(kept[0].entry, None))
         while kept and self._kept_tokens - kept[0].tokens >= left:
             self._kept_tokens -= kept.popleft().tokens
         if kept and self._kept_tokens > left:
-            self._replace_oldest(_judge(kept[0].entry, left - (self._kept_tokens - kept[0].tokens)))
+            self._replace_oldest(self._judge(kept[0].entry, left - (self._kept_tokens - kept[0].tokens)))
 
     def _replace_oldest(self, judged: tuple[_Kept, int] | None) -> None:
         self._kept_tokens -= self._kept.popleft().tokens
@@ -86,17 +87,16 @@ class Folded:
             self._kept.appendleft(judged[0])
             self._kept_tokens += judged[0].tokens
 
-
-def _judge(entry: Entry | None, left: int | None) -> tuple[_Kept, int] | None:
-    """What a compaction keeps of an entry where so many tokens are left, and how many it takes; None for nothing."""
-    texts = None if entry is None else user_texts(entry)
-    if texts is None:
-        return None
-    tokens = _tokens_of(texts)
-    if left is None or tokens <= left:
-        return _Kept(plain_user_message(texts), tokens), tokens
-    cut = cut_texts(texts, left * BYTES_PER_TOKEN, "tokens")
-    return _Kept(plain_user_message(cut), _tokens_of(cut), is_cut=True), tokens
+    def _judge(self, entry: Entry | None, left: int | None) -> tuple[_Kept, int] | None:
+        """What a compaction keeps of an entry if so many tokens are left, and how many it takes; None for nothing."""
+        texts = None if entry is None else self._user_texts(entry)
+        if texts is None:
+            return None
+        tokens = _tokens_of(texts)
+        if left is None or tokens <= left:
+            return _Kept(plain_user_message(texts), tokens), tokens
+        cut = cut_texts(texts, left * BYTES_PER_TOKEN, "tokens")
+        return _Kept(plain_user_message(cut), _tokens_of(cut), is_cut=True), tokens
 
 
 def _tokens_of(texts: list[str]) -> int:

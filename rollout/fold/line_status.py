@@ -13,8 +13,19 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rollout import ids
-from rollout.fold.collector import PLAN, SPOKEN, unpack
-from rollout.fold.events import ITEM_KINDS, Kind, Mark, Span
+from rollout.fold import events
+from rollout.fold.events import Mark, Span, unpack
+from rollout.items.events import (
+    Blank,
+    Damaged,
+    ItemsRemoved,
+    LineKind,
+    Malformed,
+    Replaced,
+    Settings,
+    Unseen,
+    WorldState,
+)
 
 VISIBLE = "visible"
 REPLACED = "replaced"
@@ -26,8 +37,7 @@ DAMAGED = "damaged"
 BLANK = "blank"
 
 _UNSEEN = (EVENT, METADATA, METADATA, METADATA, EVENT)  # by the code of a line, beyond those of items
-_CONTEXT_KINDS = frozenset({Kind.CONTEXT, Kind.WORLD, Kind.COMPACTED})
-_OTHERS = {None: METADATA, PLAN: EVENT, BLANK: BLANK}
+_SAID = int(LineKind.SAID)
 
 
 class Position(NamedTuple):
@@ -43,7 +53,7 @@ class Run:
     """Lines one behind the other, the newest at the position: their `turn` (-1: none; 0 is the newest) and `status`.
 
     `by` is where the record lies that replaced, removed or rolled back the items among them, `reason` why they are
-    damaged. `refs` are the lines, newest first (see `collector.unpack`); None where it is but one record.
+    damaged. `refs` are the lines, newest first (see `events.unpack`); None where it is but one record.
     """
 
     segment: int
@@ -60,11 +70,11 @@ class Run:
         if self.refs is None:
             return self.offset, self.status, self.by
         offset, code = unpack(self.refs[k])
-        return (offset, self.status, self.by) if code <= SPOKEN else (offset, _UNSEEN[code - SPOKEN - 1], None)
+        return (offset, self.status, self.by) if code <= _SAID else (offset, _UNSEEN[code - _SAID - 1], None)
 
 
 class LineStatuses:
-    """Observes a reconstruction whose gatherer traces every line; see `is_enough` to end it early."""
+    """Observes a reconstruction whose collector traces every line; see `is_enough` to end it early."""
 
     def __init__(self, wanted: int | None = None) -> None:
         self.turns: list[tuple[Span, int]] = []
@@ -79,51 +89,53 @@ class LineStatuses:
         return self._wanted is not None and self._count >= self._wanted
 
     def see(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
-        """One settled stretch, older than all before."""
+        """One settled block, older than all before."""
         index = {id(span): len(self.turns) + i for i, span in enumerate(reversed(spans))}
         self.turns += [(span, span.opening.segment) for span in reversed(spans)]
         for mark in reversed(marks):
             turn = -1 if mark.span is None else index[id(mark.span)]
-            if mark.kind in ITEM_KINDS:
-                self._add_items(mark, turn)
+            refs = mark.refs if isinstance(mark, events.Run) else None
+            if mark.is_item:
+                self._add_items(mark, refs, turn)
             else:
-                self._add(mark, turn, *self._judge(mark))
-            self._count += 1 if mark.refs is None else len(mark.refs)
+                self._add(mark, refs, turn, *self._judge(mark))
+            self._count += 1 if refs is None else len(refs)
 
-    def _add(self, mark: Mark, turn: int, status: str, by: Position | None) -> None:
-        reason = mark.text if status == DAMAGED else None
-        self._runs.append(Run(mark.segment, mark.offset, mark.newlines, turn, status, by, reason, mark.refs))
+    def _add(self, mark: Mark, refs: array[int] | None, turn: int, status: str, by: Position | None) -> None:
+        reason = mark.event.reason if isinstance(mark.event, Damaged | Malformed) else None
+        self._runs.append(Run(mark.segment, mark.offset, mark.newlines, turn, status, by, reason, refs))
 
     def _judge(self, mark: Mark) -> tuple[str, Position | None]:
-        if mark.kind is Kind.OTHER:
-            return _OTHERS.get(mark.key, DAMAGED), None
-        if mark.kind in _CONTEXT_KINDS:
+        event = mark.event
+        if isinstance(event, Settings | WorldState | Replaced):
             if mark.undone_by is not None:
                 return ROLLED_BACK, _position(mark.undone_by)
-            if mark.kind is Kind.COMPACTED:
+            if isinstance(event, Replaced):
                 self._compaction, self._removals = _position(mark), []
             return METADATA, None
-        if mark.kind is Kind.REMOVED and mark.stands and mark.number:
-            self._removals.append((mark.number, _position(mark)))
-        return EVENT, None
+        if isinstance(event, Damaged | Malformed | Blank):
+            return BLANK if isinstance(event, Blank) else DAMAGED, None
+        if isinstance(event, ItemsRemoved) and mark.stands and event.count:
+            self._removals.append((event.count, _position(mark)))
+        return METADATA if isinstance(event, Unseen) else EVENT, None
 
-    def _add_items(self, mark: Mark, turn: int) -> None:
+    def _add_items(self, mark: Mark, refs: array[int] | None, turn: int) -> None:
         if mark.undone_by is not None:
-            self._add(mark, turn, ROLLED_BACK, _position(mark.undone_by))
+            self._add(mark, refs, turn, ROLLED_BACK, _position(mark.undone_by))
             return
-        begin, stop, left = 0, 1 if mark.refs is None else len(mark.refs), mark.number if mark.refs else 1
+        begin, stop, left = 0, 1 if refs is None else len(refs), mark.count if isinstance(mark, events.Run) else 1
         while left and self._removals:  # the removal nearest behind an item takes it first, and the newest item first
             count, by = self._removals.pop()
             taken = min(count, left)
             left -= taken
-            end = stop if mark.refs is None or not left else _behind_items(mark.refs, begin, taken)
-            self._runs.append(_part(mark, begin, end, turn, REMOVED, by))
+            end = stop if refs is None or not left else _behind_items(refs, begin, taken)
+            self._runs.append(_part(mark, refs, begin, end, turn, REMOVED, by))
             if count > taken:
                 self._removals.append((count - taken, by))
             begin = end
         if begin < stop:
             status = VISIBLE if self._compaction is None else REPLACED
-            self._runs.append(_part(mark, begin, stop, turn, status, self._compaction))
+            self._runs.append(_part(mark, refs, begin, stop, turn, status, self._compaction))
 
     def __len__(self) -> int:
         return self._count
@@ -138,7 +150,7 @@ class LineStatuses:
             statuses, by = (run.status, run.status, *_UNSEEN), run.by
             for k in range(len(refs) - 1, -1, -1):
                 offset, code = unpack(refs[k])
-                yield run, offset, run.newlines + k, statuses[code], None if code > SPOKEN else by
+                yield run, offset, run.newlines + k, statuses[code], None if code > _SAID else by
 
     @property
     def oldest(self) -> tuple[int, int]:
@@ -175,17 +187,19 @@ def _order(run: Run) -> tuple[int, int]:
 def _behind_items(refs: array[int], begin: int, count: int) -> int:
     """Behind which ref, from `begin` on, so many items lie."""
     for k in range(begin, len(refs)):
-        count -= unpack(refs[k])[1] <= SPOKEN
+        count -= unpack(refs[k])[1] <= _SAID
         if not count:
             return k + 1
     return len(refs)
 
 
-def _part(mark: Mark, begin: int, end: int, turn: int, status: str, by: Position | None) -> Run:
+def _part(
+    mark: Mark, refs: array[int] | None, begin: int, end: int, turn: int, status: str, by: Position | None
+) -> Run:
     """Some of the lines of a mark."""
-    if mark.refs is None:
+    if refs is None:
         return Run(mark.segment, mark.offset, mark.newlines, turn, status, by, None, None)
-    refs = mark.refs if end - begin == len(mark.refs) else mark.refs[begin:end]
+    refs = refs if end - begin == len(refs) else refs[begin:end]
     return Run(mark.segment, unpack(refs[0])[0], mark.newlines + begin, turn, status, by, None, refs)
 
 

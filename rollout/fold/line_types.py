@@ -1,14 +1,12 @@
 """What each line of a log calls itself: the type of the record and that of its payload, a small number a line.
 
 A log has few kinds of records and many lines. Numbers are noted newest first, one for each record, each stretch of
-damaged bytes and each blank line, in the order in which a gatherer that traces takes them.
+damaged bytes and each blank line, in the order in which a collector that traces takes them.
 """
 
 from __future__ import annotations
 
 from array import array
-
-from rollout.dialects.codex import records as r
 
 NAME_CHARACTERS = 200
 """Longer types are cut at that: a name is held as long as the log is explained."""
@@ -50,13 +48,11 @@ class Names:
         self.named: list[tuple[str | None, str | None]] = [(None, None)]
         """By number; 0 is no record."""
         self._types = Types(self.named)
-        items = self._types["response_item"]
-        self.noting = self.numbers.append, (items, items, self._types["event_msg"])
-        """What notes a number, and the numbers of types by the codes of traced lines: an item, one said, an event."""
+        self.noting = self.numbers.append, self._types.__getitem__
+        """What notes a number, and the numbers of the records of a type."""
 
-    def note(self, envelope: r.Envelope) -> None:
+    def note(self, type: str, kind: str | None) -> None:
         """One record, older than all before."""
-        type, kind = r.types_of(envelope)
         self.numbers.append(self._types[type][kind])
 
     def note_nothing(self) -> None:

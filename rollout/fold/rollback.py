@@ -1,11 +1,11 @@
-"""S2: what still stands, within one stretch.
+"""S2: what still stands, within one block.
 
-Markers inside the stretch are carried out when the forward fold reaches them; what newer stretches could not finish
+Markers inside the block are carried out when the forward fold reaches them; what newer blocks could not finish
 (`Claims`) is carried out at the end of this one, in the order in which the markers were written; what this one cannot
 finish waits for the next older one.
 
 The prefix (the response items before the first boundary of the log) is never removed: an undone item with no boundary
-above it in the stretch is left as a candidate (`Mark.prefix`) until an older boundary, or the log's beginning, decides.
+above it in the block is left as a candidate (`Mark.prefix`) until an older boundary, or the log's beginning, decides.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import dataclasses
 from collections import deque
 from collections.abc import Sequence
 
-from rollout.fold.events import ITEM_KINDS, Kind, Mark, Span
+from rollout.fold.events import Mark, Span
+from rollout.items.events import BOUNDARIES, Items, ItemsRemoved, ProgramMessage, Replaced, TurnsRemoved
 
-_ENDS_TRIMMING = frozenset({Kind.ITEMS, Kind.COMPACTED, Kind.REMOVED})
+_TRIMMABLE = (ProgramMessage, Items, Replaced, ItemsRemoved)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Claim:
 
 
 class Claims:
-    """The claims on older stretches, those of older markers first."""
+    """The claims on older blocks, those of older markers first."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -46,7 +47,7 @@ class Claims:
         return claim
 
     def put_ahead(self, claims: Sequence[Claim]) -> None:
-        """What one stretch could not finish: its markers are older than those of all that wait."""
+        """What one block could not finish: its markers are older than those of all that wait."""
         for claim in reversed(claims):
             if claim.trim and self._waiting and self._waiting[0].trim:
                 self._waiting.popleft()  # nothing is left for it to do behind this one
@@ -55,7 +56,7 @@ class Claims:
 
 
 class Standing:
-    """The fold of one stretch: which boundaries stand, newest last.
+    """The fold of one block: which boundaries stand, newest last.
 
     Each mark is undone once and passed over once, however many markers there are: those that stand are on a stack, and
     so are those, among them, that a search for the contextual messages above a cut has to look at.
@@ -67,21 +68,22 @@ class Standing:
         self.may_be_prefix = False
         """Something was undone of which an older boundary decides."""
         self.first_boundary: int | None = None
-        """Index of the first boundary of the stretch so far, standing or not."""
+        """Index of the first boundary of the block so far, standing or not."""
         self._reached = 0  # so many marks were put on the stacks
         self._standing: list[int] = []
         self._trimmable: list[int] = []  # contextual messages, and what ends a run of them
 
     def fold(self, claims: Claims) -> None:
-        """Carry out the stretch's markers, then `claims`, in which what is left to do for older stretches stays."""
+        """Carry out the block's markers, then `claims`, in which what is left to do for older blocks stays."""
         left: list[Claim] = []
         for i, mark in enumerate(self.marks):
-            if mark.kind is Kind.BOUNDARY:
+            event = mark.event
+            if isinstance(event, BOUNDARIES):
                 self.boundaries.append((i, mark.span))
                 if self.first_boundary is None:
                     self.first_boundary = i
-            elif mark.kind is Kind.ROLLED_BACK and mark.number > 0:
-                left += self._carry_out(Claim(mark, mark.number), i)
+            elif isinstance(event, TurnsRemoved) and event.count > 0:
+                left += self._carry_out(Claim(mark, event.count), i)
         if claims:
             self._reach(len(self.marks))
         while claims and self._standing:  # where nothing stands any more, the others find nothing to do
@@ -91,13 +93,12 @@ class Standing:
     def _reach(self, end: int) -> None:
         for i in range(self._reached, end):
             self._standing.append(i)
-            kind = self.marks[i].kind
-            if kind is Kind.CONTEXTUAL or kind in _ENDS_TRIMMING:
+            if isinstance(self.marks[i].event, _TRIMMABLE):
                 self._trimmable.append(i)
         self._reached = end
 
     def _carry_out(self, claim: Claim, end: int) -> list[Claim]:
-        """Carry out a claim on the marks before `end`; what is left of it for an older stretch."""
+        """Carry out a claim on the marks before `end`; what is left of it for an older block."""
         self._reach(end)
         stand = self.boundaries
         if claim.count > len(stand):
@@ -126,14 +127,14 @@ class Standing:
         mark = self.marks[i]
         if mark.undone_by is None:
             mark.undone_by = marker
-            mark.prefix = mark.kind in ITEM_KINDS and (self.first_boundary is None or i < self.first_boundary)
+            mark.prefix = mark.is_item and (self.first_boundary is None or i < self.first_boundary)
             self.may_be_prefix = self.may_be_prefix or mark.prefix
 
     def _trim(self, marker: Mark) -> bool:
-        """Undo the contextual messages right above the cut; True if the run may go on in the next older stretch."""
+        """Undo the contextual messages right above the cut; True if the run may go on in the next older block."""
         boundary = self.boundaries[-1][0] if self.boundaries else -1
         while self._trimmable and self._trimmable[-1] > boundary:
-            if self.marks[self._trimmable[-1]].kind is not Kind.CONTEXTUAL:
+            if not isinstance(self.marks[self._trimmable[-1]].event, ProgramMessage):
                 return False
             self._undo_one(self._trimmable.pop(), marker)
         return boundary < 0

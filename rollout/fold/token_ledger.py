@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from rollout.fold.token_counts import Note, Running, Tokens
+from rollout.items.tokens import Reading, TokenNote, Tokens
 
 _COPYING = datetime.timedelta(seconds=2)
 _UUID7 = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -29,6 +29,29 @@ class TokenSpend(msgspec.Struct, frozen=True, array_like=True, gc=False):
     model: str | None
     requests: int
     tokens: Tokens
+
+
+class Running(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """How far the running totals of a log have come.
+
+    There are two: those of token_counts miss what compactions ask, which the newer token_usage_records tell, too. Where
+    a request has a record, the count behind it adds nothing.
+    """
+
+    counted: Tokens | None = None
+    recorded: Tokens | None = None
+    is_told: bool = False
+    """A record has no count behind it yet."""
+
+    def after(self, reading: Reading) -> tuple[Tokens, Running]:
+        """What a reading that has totals adds, and how far they are then."""
+        if not reading.is_record:
+            added = Tokens() if self.is_told else reading.since(self.counted)
+            return added, Running(reading.totals, self.recorded)
+        added = reading.since(self.recorded or self.counted)
+        if self.recorded is None and reading.last is not None and reading.last.total < added.total:
+            added = reading.last  # the counts before it have missed something
+        return added, Running(self.counted, reading.totals, True)
 
 
 class Ledger(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -46,7 +69,7 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True, gc=False):
     is_older: bool | None = None
     """Whether the turn is older than the thread; None where its id does not tell."""
 
-    def after(self, notes: Iterator[Note]) -> Ledger:
+    def after(self, notes: Iterator[TokenNote]) -> Ledger:
         """The ledger after more records, oldest first."""
         rows = {(row.day, row.model): (row.requests, row.tokens) for row in self.spent}
         now = self
@@ -65,7 +88,7 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True, gc=False):
         )
         return msgspec.structs.replace(now, spent=spent)
 
-    def _turned(self, note: Note) -> Ledger:
+    def _turned(self, note: TokenNote) -> Ledger:
         now = self
         if note.thread is not None:
             if now.thread is None:
@@ -80,7 +103,7 @@ class Ledger(msgspec.Struct, frozen=True, array_like=True, gc=False):
             now = msgspec.structs.replace(now, is_older=is_older)
         return now
 
-    def _is_copied(self, note: Note) -> bool:
+    def _is_copied(self, note: TokenNote) -> bool:
         if not self.copies or self.is_older is not None:
             return self.copies and bool(self.is_older)
         born, written = _moment(self.born), _moment(note.time)

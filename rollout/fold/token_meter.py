@@ -1,4 +1,4 @@
-"""A meter of tokens, a gatherer that traces and shows it what tells of them, and where the newest measure still holds.
+"""A meter of tokens, a collector that traces and shows it what tells of them, and where the newest measure still holds.
 
 A line that tells how much of its window the model had used is traced with a code of its own, so that it is found again
 without reading the others.
@@ -7,43 +7,41 @@ without reading the others.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
-from msgspec import Raw, UnsetType
 
-from rollout.dialects.codex import records as r
 from rollout.errors import TooLarge
-from rollout.fold.collector import EVENT, METADATA, METERED, METERED_EVENT, Gatherer, unpack
-from rollout.fold.events import Kind, Mark, Span
-from rollout.fold.token_counts import Note, Running
-from rollout.fold.token_ledger import Ledger
-from rollout.fold.token_records import note_of
+from rollout.fold.collector import Collector
+from rollout.fold.events import Mark, Run, Span, unpack
+from rollout.fold.token_ledger import Ledger, Running
+from rollout.items.dialect import Dialect
+from rollout.items.events import LineKind, Replaced
+from rollout.items.tokens import TokenNote
 from rollout.limits import DEFAULT, Limits
 
-_CODES = {EVENT: METERED_EVENT, METADATA: METERED}
+_METERED = {LineKind.EVENT: LineKind.METERED_EVENT, LineKind.METADATA: LineKind.METERED}
 
 
 class Meter:
     """Is shown the records of a lineage, newest first, and keeps what a ledger needs of them."""
 
     def __init__(self) -> None:
-        self._notes: list[Note] = []  # of the file itself, newest first
+        self._notes: list[TokenNote] = []  # of the file itself, newest first
         self._base = Ledger()
 
-    def see(self, data: bytes, envelope: r.Envelope, segment: int) -> bool:
-        """One record; True if it says how much of the window was taken."""
-        if segment and self._base.running.counted is not None and self._base.model is not None:
-            return False
-        note = note_of(data, envelope)
-        if note is None:
-            return False
+    def wants(self, segment: int) -> bool:
+        """Whether records of a segment still say something."""
+        return not segment or self._base.running.counted is None or self._base.model is None
+
+    def see(self, note: TokenNote, segment: int) -> None:
+        """What one record says, older than all before."""
         if segment == 0:
             self._notes.append(note)
         elif note.reading is not None and note.reading.totals is not None and self._base.running.counted is None:
             self._base = msgspec.structs.replace(self._base, running=Running(note.reading.totals))
         elif note.model is not None and self._base.model is None:
             self._base = msgspec.structs.replace(self._base, model=note.model)
-        return note.reading is not None and note.reading.context_tokens is not None
 
     def ledger(self, before: Ledger | None, older: Ledger = Ledger()) -> Ledger:  # noqa: B008 - it cannot be changed
         """What is known after all that was seen; `before`: of what stands above it, its bases then included.
@@ -60,13 +58,12 @@ class Meter:
         return msgspec.structs.replace(found, model=found.model or older.model)
 
 
-class MeteringGatherer(Gatherer):
-    """See `Gatherer`: it holds no items. `limits.spare_odd_lines` says how many lines without a record it takes."""
+class MeteringCollector(Collector):
+    """See `Collector`: it holds no items. `limits.spare_odd_lines` says how many lines without a record it takes."""
 
-    def __init__(self, meter: Meter, limits: Limits = DEFAULT, *, wants_turns: bool = False) -> None:
-        super().__init__(wants_items=False, wants_turns=wants_turns, traces=True, limits=limits)
-        self._meter = meter
-        self._spare_odd, self._odd = limits.spare_odd_lines, 0
+    def __init__(self, dialect: Dialect, meter: Meter, limits: Limits = DEFAULT, *, wants_turns: bool = False) -> None:
+        super().__init__(dialect, wants_items=False, wants_turns=wants_turns, traces=True, limits=limits)
+        self._meter, self._odd = meter, 0
 
     def note_damage(self, offset: int, size: int, reason: str) -> None:
         """Damaged bytes. TooLarge."""
@@ -80,26 +77,26 @@ class MeteringGatherer(Gatherer):
 
     def _count_odd(self) -> None:
         self._odd += 1
-        if self._spare_odd is not None and self._odd > self._spare_odd + self.seq:
+        if self.limits.spare_odd_lines is not None and self._odd > self.limits.spare_odd_lines + self.seq:
             raise TooLarge("holds too many lines that are blank or damaged")
 
-    def take(self, data: bytes, offset: int, envelope: r.Envelope) -> bool:
-        """One record, older than all before; True if it begins a stretch (task_started)."""
-        begins = super().take(data, offset, envelope)
-        if self._meter.see(data, envelope, self.segment):
+    def take(self, data: bytes, offset: int, record: Any) -> bool:
+        """One record, older than all before; True if it begins a block."""
+        begins = super().take(data, offset, record)
+        self.wants_usage = True  # the older ones matter, too
+        note = self.dialect.token_note(data, record) if self._meter.wants(self.segment) else None
+        if note is not None:
+            self._meter.see(note, self.segment)
             top = self.marks[-1] if self.marks else None
-            if top is not None and top.refs and top.refs[-1] >> 3 == offset:
-                code = top.refs[-1] & 7
-                top.refs[-1] = offset << 3 | _CODES.get(code, code)
+            is_measure = note.reading is not None and note.reading.context_tokens is not None
+            if is_measure and isinstance(top, Run) and top.refs and unpack(top.refs[-1])[0] == offset:
+                kind = LineKind(unpack(top.refs[-1])[1])
+                top.refs[-1] = offset << 3 | _METERED.get(kind, kind)
         return begins
-
-    def _take_usage(self, totals: Raw | UnsetType) -> None:
-        super()._take_usage(totals)
-        self.events.add("token_count")  # the older ones matter, too
 
 
 class Gauge:
-    """Observes a reconstruction with such a gatherer."""
+    """Observes a reconstruction with such a collector."""
 
     def __init__(self) -> None:
         self.place: tuple[int, int, int] | None = None
@@ -111,20 +108,20 @@ class Gauge:
         """What is older does not matter any more."""
 
     def see(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
-        """One settled stretch, older than all before."""
+        """One settled block, older than all before."""
         for mark in reversed(marks):
             if self.is_found:
                 return
-            if mark.stands and mark.kind is Kind.COMPACTED:
+            if mark.stands and isinstance(mark.event, Replaced):
                 self.is_found = True
-            elif mark.stands and mark.refs is not None:
+            elif mark.stands and isinstance(mark, Run) and mark.refs is not None:
                 self._look_into(mark, mark.refs)
 
     def _look_into(self, mark: Mark, refs: Sequence[int]) -> None:
         end = mark.offset + mark.size
         for ref in refs:
             offset, code = unpack(ref)
-            if code >= METERED:
+            if code >= LineKind.METERED:
                 self.place, self.is_found = (mark.segment, offset, end), True
                 return
             end = offset

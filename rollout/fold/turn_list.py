@@ -4,14 +4,44 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
-from rollout.fold.collector import MUTE, PLAN, SPOKEN, unpack
-from rollout.fold.events import ITEM_KINDS, Kind, Mark, Span
-from rollout.fold.history import AgentLine, Entry, History, plain_items
+from rollout.fold.events import Mark, Run, Span, by_turn, unpack
 from rollout.format.labels import Label
+from rollout.items.dialect import AgentLine, Dialect, Entry
+from rollout.items.events import (
+    BOUNDARIES,
+    AgentMessage,
+    Blank,
+    Damaged,
+    LineKind,
+    Malformed,
+    PlanProposed,
+    Settings,
+    TurnAborted,
+    TurnEnded,
+    TurnsRemoved,
+    TurnStarted,
+    Unseen,
+    UserMessage,
+)
+from rollout.items.history import History
 
+_NO_EFFECT = (Malformed, Damaged, Blank)
+_NOTHING = (*_NO_EFFECT, Unseen)
 Fetch = Callable[[int, int, int], bytes]
 """Bytes of a segment: (segment, offset, size)."""
+
+
+class SeenItems(NamedTuple):
+    """A run of items, or (not `is_run`) one that has a line to itself."""
+
+    is_run: bool
+    is_made: bool
+    """The item is made of its record (see `AgentMessage`)."""
+    segment: int
+    offset: int
+    size: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,8 +59,8 @@ class SeenTurn:
     started: str | None
     ended: str | None
     model: str | None
-    items: tuple[tuple[Kind, int, int, int, bool], ...]
-    """Kind, segment, offset, size of the visible items that stand, oldest first; whether from another agent."""
+    items: tuple[SeenItems, ...]
+    """Where the visible items that stand lie, oldest first."""
     item_count: int
     user: str | None
     """How the first user's text begins."""
@@ -45,16 +75,8 @@ class TurnCollector:
         self.turns: list[SeenTurn] = []
 
     def see(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
-        """One settled stretch, older than all before."""
-        end = len(marks)
-        while end > 0:
-            span = marks[end - 1].span
-            begin = end - 1
-            while begin > 0 and marks[begin - 1].span is span:
-                begin -= 1
-            if span is not None:
-                self.turns.append(_see_turn(span, marks[begin:end]))
-            end = begin
+        """One settled block, older than all before."""
+        self.turns += [_see_turn(span, of_turn) for span, of_turn in by_turn(marks) if span is not None]
 
 
 def turn_stands(marks: Sequence[Mark]) -> bool:
@@ -66,20 +88,20 @@ def turn_stands(marks: Sequence[Mark]) -> bool:
 
 
 def _shows(mark: Mark) -> bool:
-    if mark.kind is Kind.ROLLED_BACK:
-        return mark.followed
-    if mark.kind is not Kind.OTHER:
-        return True
-    if mark.refs is None:
-        return mark.key == PLAN
-    return any(unpack(ref)[1] != MUTE for ref in mark.refs)
+    if isinstance(mark.event, TurnsRemoved):
+        return mark.is_followed
+    if isinstance(mark, Run) and mark.refs is not None and not mark.count:
+        return any(unpack(ref)[1] != LineKind.SESSION for ref in mark.refs)
+    return not isinstance(mark.event, _NO_EFFECT)
 
 
 def _see_turn(span: Span, marks: Sequence[Mark]) -> SeenTurn:
-    items = [mark for mark in marks if mark.stands and mark.kind in ITEM_KINDS]
+    items = [mark for mark in marks if mark.stands and mark.is_item]
     stands = turn_stands(marks)
-    user = next((m for m in marks if m.kind is Kind.BOUNDARY and (m.stands or not stands)), None)
-    contexts = [m for m in marks if m.kind is Kind.CONTEXT and span.fits(m.key) and (m.stands or not stands)]
+    told = [mark for mark in marks if mark.stands or not stands]
+    users = [mark.event for mark in told if isinstance(mark.event, BOUNDARIES)]
+    settings = [mark.event for mark in told if isinstance(mark.event, Settings) and span.fits(mark.event.turn_id)]
+    opened, ended = span.opening.event, None if span.ending is None else span.ending.event
     opening = marks[0]
     return SeenTurn(
         turn_id=span.turn_id,
@@ -88,21 +110,20 @@ def _see_turn(span: Span, marks: Sequence[Mark]) -> SeenTurn:
         stands=stands,
         opening=(opening.segment, opening.offset, opening.newlines),
         end=_end_of(marks),
-        started=span.opening.text if span.explicit else None,
-        ended=None if span.ending is None else span.ending.text,
-        model=contexts[0].text if contexts else None,
-        items=tuple((m.kind, m.segment, *_extent(m), m.key == "agent") for m in items),
-        item_count=sum(m.number if m.kind is Kind.ITEMS else 1 for m in items),
-        user=None if user is None else user.text,
+        started=opened.time if isinstance(opened, TurnStarted) else None,
+        ended=ended.time if isinstance(ended, TurnEnded | TurnAborted) else None,
+        model=settings[0].model if settings else None,
+        items=tuple(map(_seen_items, items)),
+        item_count=sum(mark.count if isinstance(mark, Run) else 1 for mark in items),
+        user=users[0].text if users and isinstance(users[0], UserMessage) else None,
         label=span.opening.label,
-        plans=tuple(m.text or "" for m in marks if m.key == PLAN and m.kind is Kind.OTHER and (m.stands or not stands)),
+        plans=tuple(mark.event.text for mark in told if isinstance(mark.event, PlanProposed)),
     )
 
 
-def _extent(mark: Mark) -> tuple[int, int]:
-    """Offset and size of the bytes that its records lie in."""
-    offset = mark.offset if mark.refs is None else unpack(mark.refs[-1])[0]
-    return offset, mark.offset + mark.size - offset
+def _seen_items(mark: Mark) -> SeenItems:
+    is_made = isinstance(mark.event, AgentMessage) and mark.event.is_made
+    return SeenItems(isinstance(mark, Run), is_made, mark.segment, mark.begin, mark.offset + mark.size - mark.begin)
 
 
 def _end_of(marks: Sequence[Mark]) -> tuple[int, int]:
@@ -110,20 +131,21 @@ def _end_of(marks: Sequence[Mark]) -> tuple[int, int]:
 
     In a run of traced lines where turns are wanted, each record ends right before the line end ahead of the next one.
     """
-    last = next((m for m in reversed(marks) if m.kind is not Kind.OTHER or m.key == PLAN), marks[0])
-    if last.refs is None:
+    last = next((mark for mark in reversed(marks) if not isinstance(mark.event, _NOTHING)), marks[0])
+    refs = last.refs if isinstance(last, Run) else None
+    if refs is None:
         return last.segment, last.offset + last.size
-    k = next(k for k, ref in enumerate(last.refs) if unpack(ref)[1] <= SPOKEN)
-    return last.segment, unpack(last.refs[k - 1])[0] - 1 if k else last.offset + last.size
+    k = next(k for k, ref in enumerate(refs) if unpack(ref)[1] <= LineKind.SAID)
+    return last.segment, unpack(refs[k - 1])[0] - 1 if k else last.offset + last.size
 
 
-def items_of(turn: SeenTurn, fetch: Fetch, depth: int) -> History:
+def items_of(dialect: Dialect, turn: SeenTurn, fetch: Fetch, depth: int) -> History:
     """The items of a turn, read again."""
     entries: list[Entry] = []
-    for kind, segment, offset, size, is_agents in turn.items:
+    for is_run, is_made, segment, offset, size in turn.items:
         data = fetch(segment, offset, size)
-        if kind is Kind.ITEMS:
-            entries += plain_items(data, depth)
+        if is_run:
+            entries += dialect.shown_lines(data, depth)
         else:
-            entries.append(AgentLine(data) if is_agents else data)
-    return History(entries)
+            entries.append(AgentLine(data) if is_made else data)
+    return History(entries, dialect)

@@ -14,11 +14,13 @@ import bisect
 import dataclasses
 import zlib
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from rollout.errors import TooLarge
 from rollout.limits import DEFAULT, Limits
 
+R = TypeVar("R")
+"""What a dialect decodes of a record."""
 _STEP_BYTES = 1 << 16
 _CHECKED_BYTES = 512
 
@@ -46,6 +48,23 @@ class Damage:
     reason: str
     kind: str
     path: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Piece(Generic[R]):
+    """A part of an odd line: a record (its `envelope`), or damaged bytes (`kind` and `reason`)."""
+
+    offset: int
+    data: bytes
+    envelope: R | None
+    kind: str = ""
+    reason: str = ""
+
+    def as_tail(self) -> Piece[R]:
+        """The same at the end of a file without a line end: bytes that are no JSON are a torn write there."""
+        if self.kind != "json":
+            return self
+        return dataclasses.replace(self, kind="torn", reason="torn: the last line has no end and is no record")
 
 
 class Covered:

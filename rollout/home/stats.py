@@ -15,12 +15,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rollout.errors import UsageError
 from rollout.files.layout import RolloutFile
-from rollout.fold.token_counts import Tokens
 from rollout.fold.token_ledger import TokenSpend, day_of
 from rollout.home.filters import Filters, Selection, When
 from rollout.home.index.entry import TOO_LARGE, UNREADABLE, Entry
 from rollout.home.index.index import Index
 from rollout.home.threads import Inventory, Skipped, Thread
+from rollout.items.tokens import Tokens
 
 Progress = Callable[[int, int], None]
 """Bytes done, bytes in all: of what the index does not know yet."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from rollout.format.strict_json import decode_value
 
+Item: TypeAlias = dict[str, Any]
+"""An item, decoded."""
 SESSION_ITEM = "session_item"
 """This project's own: an item that holds in `item` what no model API calls one, as an agent framework gave it."""
 HIDDEN_ITEM_TYPES = frozenset({"ghost_snapshot", "compaction_trigger", "other"})
@@ -119,3 +121,9 @@ def _odd_texts(item: bytes | msgspec.Raw) -> list[str] | None:
         return None
     texts = [part.get("text") for part in content if isinstance(part, dict)]
     return [text for text in texts if isinstance(text, str)]
+
+
+def plain_user_message(texts: Sequence[str]) -> Raw:
+    """A message of role user with these text parts."""
+    parts = [{"type": "input_text", "text": text} for text in texts]
+    return Raw(msgspec.json.encode({"type": "message", "role": "user", "content": parts}))

@@ -14,12 +14,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from rollout.dialects.codex.dialect import CODEX
 from rollout.dialects.codex.prompt import PROGRAM_KEYS
 from rollout.files.common_base import is_all, parting_of
 from rollout.files.positions import Extent, line_number
-from rollout.fold.history import History, Item
 from rollout.fold.projection import ContextBaseline, ContextCleared, Reference
 from rollout.fold.sequence_diff import DiffRun, align
+from rollout.items.history import History
+from rollout.items.kinds import Item
 from rollout.session.explanation import Explained, Explanation
 from rollout.session.state import State, origin_of
 
@@ -166,7 +168,7 @@ def _changed(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) 
 
 
 def _taken(history: History, places: list[range]) -> History:
-    return History([history.entries[i] for place in places for i in place], history.summaries)
+    return History([history.entries[i] for place in places for i in place], CODEX, history.summaries)
 
 
 def _marks(before: History, after: History) -> tuple[list[int | bytes], list[int | bytes]]:

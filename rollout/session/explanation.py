@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
+from rollout.dialects.codex.dialect import CODEX
 from rollout.files.lineage import Lineage
 from rollout.files.source import Origin
-from rollout.fold.collector import Gatherer
+from rollout.fold.collector import Collector
 from rollout.fold.engine import Observer, Reconstruction, Tee
 from rollout.fold.line_status import DAMAGED, LineStatuses
 from rollout.fold.line_types import Names
@@ -61,7 +62,7 @@ class Explanation:
         *,
         whole: bool = True,
         with_turns: bool = False,
-        gatherer: Gatherer | None = None,
+        gatherer: Collector | None = None,
         observers: Sequence[Observer] = (),
     ) -> None:
         """`gatherer` traces, and gathers turns if they are asked for; `observers` see the same fold.
@@ -69,14 +70,15 @@ class Explanation:
         Not `whole`: of the bases no more is read than it takes to know what became of the file's own lines.
         """
         self._origin, self._statuses, self._names = origin, LineStatuses(), Names()
-        gatherer = gatherer or Gatherer(wants_items=False, wants_turns=with_turns, traces=True, limits=origin.limits)
+        gatherer = gatherer or Collector(
+            CODEX, wants_items=False, wants_turns=with_turns, traces=True, limits=origin.limits
+        )
         gatherer.names, collector = self._names, TurnCollector()
         seeing: list[Observer] = [self._statuses, *([collector] if with_turns else []), *observers]
         with origin.opened() as lineage:
             answer = Reconstruction(
                 lineage,
-                limits=origin.limits,
-                gatherer=gatherer,
+                gatherer,
                 observer=Tee(*seeing) if len(seeing) > 1 else self._statuses,
                 progress=progress,
                 is_floor=lambda floor: not whole and floor.segment > 0,

@@ -8,20 +8,17 @@ first, the answer is that of a whole reconstruction: `recent_entries` says so by
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-import msgspec
-
-from rollout.dialects.codex import envelope as codec
-from rollout.dialects.codex import records as r
-from rollout.dialects.codex.items import is_shown
-from rollout.fold.history import Entry, agent_item, replacement_entries
-from rollout.format import records, strict_json
+from rollout.dialects.codex.dialect import CODEX
+from rollout.dialects.codex.envelope import records_in
+from rollout.dialects.codex.records import Envelope
+from rollout.format import records
 from rollout.format.records import Segment
-from rollout.items.kinds import Head
+from rollout.items import events
+from rollout.items.dialect import AgentLine, Entry
 from rollout.limits import DEFAULT, Limits
 
 T = TypeVar("T")
@@ -120,7 +117,7 @@ class _Newest(Generic[T]):
     def take(self, run: list[bytes]) -> None:
         """Some lines, older than all before; no more of them than are needed."""
         for line in reversed(run):
-            for _, data, envelope in reversed(codec.records_in(line, self._depth)):
+            for _, data, envelope in reversed(records_in(line, self._depth)):
                 change = change_of(data, envelope)
                 if isinstance(change, Removed):
                     self.removed += change.count
@@ -138,23 +135,17 @@ class _Newest(Generic[T]):
                     return
 
 
-def change_of(data: bytes, envelope: r.Envelope) -> Entry | Removed | Replaced | Refolded | None:
+def change_of(data: bytes, envelope: Envelope) -> Entry | Removed | Replaced | Refolded | None:
     """What a record does to the items: it is one, or takes or replaces some; None if it does nothing to them."""
-    kind, head = envelope.type, envelope.payload
-    event = head.type if kind == "event_msg" and isinstance(head, Head) else None
-    with contextlib.suppress(msgspec.ValidationError):  # malformed: it has no effect
-        if kind == "compacted":
-            compacted = msgspec.json.decode(codec.payload_of(data), type=r.Compacted)
-            if compacted.replacement_history is not None:
-                return Replaced(replacement_entries(data))
-            return None if strict_json.text_of(compacted.message) is None else Refolded()
-        if event in {"items_removed", "thread_rolled_back"}:
-            counted = msgspec.json.decode(codec.payload_of(data), type=r.Count)
-            if event == "items_removed":
-                return Removed(max(0, counted.num_items or 0))
-            return Refolded() if (counted.num_turns or 0) > 0 else None
-        if kind == "inter_agent_communication":
-            return agent_item(data)
-        if is_shown(envelope, data):
-            return data
-    return None
+    event = CODEX.event_of(data, envelope, False)
+    if isinstance(event, events.Replaced):
+        items = CODEX.compaction_of(data).items
+        return Refolded() if items is None else Replaced(items)
+    if isinstance(event, events.ItemsRemoved):
+        return Removed(event.count)
+    if isinstance(event, events.TurnsRemoved):
+        return Refolded() if event.count else None
+    if isinstance(event, events.AgentMessage) and event.is_made:
+        return CODEX.item_of(AgentLine(data))
+    is_item = isinstance(event, events.ITEM_EVENTS) or event in (events.LineKind.ITEM, events.LineKind.SAID)
+    return data if is_item else None

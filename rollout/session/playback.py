@@ -17,13 +17,15 @@ from types import TracebackType
 from typing import Any
 
 from rollout.dialects.codex import envelope as codec
+from rollout.dialects.codex.dialect import CODEX
 from rollout.dialects.codex.items import text_of
 from rollout.files.encrypted.keys import Cipher
 from rollout.files.file_watch import Notice, Whereabouts
 from rollout.files.source import AnySource, Origin, find
+from rollout.fold.collector import Collector
 from rollout.fold.engine import Reconstruction
-from rollout.fold.history import History
 from rollout.format.records import Segment
+from rollout.items.history import History
 from rollout.limits import DEFAULT, Limits
 from rollout.session.moments import At, origin_at
 from rollout.session.newest_items import recent_entries
@@ -228,7 +230,11 @@ class Playback:
         """The newest `count` items of the history that the model saw at a position, and whether that is all of it."""
         segments = self._statuses.up_to(position.segment, position.end)
         entries = recent_entries(segments, count + 1, self._limits)
-        history = Reconstruction(segments, limits=self._limits).run().history if entries is None else History(entries)
+        history = (
+            Reconstruction(segments, Collector(CODEX, limits=self._limits)).run().history
+            if entries is None
+            else History(entries, CODEX)
+        )
         return history[-count:], len(history) <= count
 
     def steps(self, *, progress: Callable[[int, int], None] | None = None) -> Iterator[Step]:

@@ -9,17 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from rollout import ids
+from rollout.dialects.codex.dialect import CODEX
 from rollout.dialects.codex.prompt import make_prompt
 from rollout.dialects.codex.session_meta import base_of
 from rollout.files.source import Origin
-from rollout.fold.collector import Gatherer
+from rollout.fold.collector import Collector
 from rollout.fold.engine import Reconstruction
-from rollout.fold.history import History, Item
 from rollout.fold.projection import ContextBaseline, Reference
 from rollout.fold.turn_list import SeenTurn, TurnCollector, items_of
 from rollout.format.labels import Label
 from rollout.format.lines import Damage
 from rollout.format.records import Segment
+from rollout.items.history import History
+from rollout.items.kinds import Item
 from rollout.items.truncation import Truncation
 
 Progress = Callable[[int, int], None]
@@ -194,7 +196,7 @@ def read_state(origin: Origin, progress: Progress | None = None) -> State:
         SourceError: The log cannot be read.
     """
     with origin.opened() as lineage:
-        answer = Reconstruction(lineage, limits=origin.limits, progress=progress).run()
+        answer = Reconstruction(lineage, Collector(CODEX, limits=origin.limits), progress=progress).run()
         return State(
             history=answer.history,
             previous_model=answer.previous_model,
@@ -217,11 +219,9 @@ def read_turns(origin: Origin, progress: Progress | None = None) -> tuple[Turn, 
         SourceError: The log cannot be read.
     """
     collector = TurnCollector()
-    gatherer = Gatherer(wants_items=False, wants_turns=True, limits=origin.limits)
+    gatherer = Collector(CODEX, wants_items=False, wants_turns=True, limits=origin.limits)
     with origin.opened() as lineage:
-        answer = Reconstruction(
-            lineage, limits=origin.limits, gatherer=gatherer, observer=collector, progress=progress
-        ).run()
+        answer = Reconstruction(lineage, gatherer, observer=collector, progress=progress).run()
         return turns_of(origin, collector, lineage.segments, answer.line_counts)
 
 
@@ -239,7 +239,9 @@ def _turn(origin: Origin, seen: SeenTurn, segments: Sequence[Segment], count: in
     def load() -> History:
         with origin.opened() as lineage:
             sources = [segment.source for segment in lineage]
-            return items_of(seen, lambda at, offset, size: sources[at].read_at(offset, size), origin.limits.depth)
+            return items_of(
+                CODEX, seen, lambda at, offset, size: sources[at].read_at(offset, size), origin.limits.depth
+            )
 
     return Turn(
         id=seen.turn_id or ids.derived_turn_id(segment.thread, seen.boundary_offset),

@@ -10,7 +10,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rollout.fold.collector import Gatherer
+from rollout.dialects.codex.dialect import CODEX
+from rollout.fold.collector import Collector
 from rollout.fold.engine import Reconstruction
 from rollout.fold.line_status import LineStatuses, Position, Run
 from rollout.format.records import Segment
@@ -42,8 +43,7 @@ class NewestStatuses:
         self._is_whole = (
             Reconstruction(
                 self._segments,
-                limits=self._limits,
-                gatherer=Gatherer(wants_items=False, traces=True, limits=self._limits),
+                Collector(CODEX, wants_items=False, traces=True, limits=self._limits),
                 observer=self.statuses,
                 progress=self._progress,
                 is_enough=self.statuses.is_enough,

@@ -12,9 +12,8 @@ from typing import Any
 
 from rollout.dialects.codex import envelope as codec
 from rollout.dialects.codex import records as r
-from rollout.dialects.codex.items import is_shown
+from rollout.dialects.codex.items import agent_item, is_instruction, is_shown
 from rollout.dialects.codex.names import TURN_ABORTED, TURN_COMPLETED, TURN_STARTED
-from rollout.fold.history import agent_item, is_instruction
 from rollout.format import records, strict_json
 from rollout.format.records import Segment
 from rollout.limits import DEFAULT, Limits

@@ -16,15 +16,16 @@ import msgspec
 
 from rollout.dialects.codex import envelope
 from rollout.dialects.codex import records as r
+from rollout.dialects.codex.dialect import CODEX
+from rollout.dialects.codex.tokens import note_of, read_gauge
 from rollout.files.encrypted.keys import Cipher
 from rollout.files.source import AnySource, Origin, find
 from rollout.files.thread_names import read_names
-from rollout.fold.token_counts import Note, Running, Tokens
-from rollout.fold.token_ledger import TokenSpend, seconds_between
-from rollout.fold.token_meter import Gauge, Meter, MeteringGatherer
-from rollout.fold.token_records import note_of, read_gauge
+from rollout.fold.token_ledger import Running, TokenSpend, seconds_between
+from rollout.fold.token_meter import Gauge, Meter, MeteringCollector
 from rollout.format import strict_json
 from rollout.items.calls import CALLS, OUTPUTS, has_failed, name_of
+from rollout.items.tokens import TokenNote, Tokens
 from rollout.limits import DEFAULT, Limits
 from rollout.session.explanation import Explained, Explanation
 from rollout.session.moments import At, origin_at
@@ -133,7 +134,7 @@ def summarize(
     origin = origin_at(find(source, home, limits, cipher), at, progress)
     state = read_state(origin)
     origin, meter, gauge = origin_of(state), Meter(), Gauge()
-    gatherer = MeteringGatherer(meter, origin.limits, wants_turns=True)
+    gatherer = MeteringCollector(CODEX, meter, origin.limits, wants_turns=True)
     explanation = Explanation(origin, progress, with_turns=True, gatherer=gatherer, observers=[gauge])
     reader, ledger = _Reader(), meter.ledger(None)
     for found, record in explanation.records():
@@ -228,7 +229,7 @@ class _Reader:
         elif record.kind == "thread_rolled_back":
             self.rollbacks.append(_milestone(record, found, number=record.payload["num_turns"]))
 
-    def _see_note(self, note: Note, record: Record, found: Explained) -> None:
+    def _see_note(self, note: TokenNote, record: Record, found: Explained) -> None:
         if note.model is not None and (not self.models or self.models[-1].text != note.model):
             self.models.append(_milestone(record, found, text=note.model))
         if note.reading is None:

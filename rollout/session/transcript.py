@@ -22,9 +22,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from rollout.dialects.codex.contextual import is_contextual
-from rollout.fold.history import History
 from rollout.format.strict_json import decode_value
+from rollout.items.history import History
 from rollout.items.kinds import TypeAndRole, texts_of
 
 LEAST_BUDGET_BYTES = 200
@@ -71,7 +70,7 @@ def speaker(history: History, index: int) -> str | None:
         return head.role
     if history.is_summary(index):
         return SUMMARY
-    return None if is_contextual("user", texts_of(item) or []) else head.role
+    return None if history.dialect.is_contextual("user", texts_of(item) or []) else head.role
 
 
 def count_messages(history: History) -> int:

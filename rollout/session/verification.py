@@ -8,14 +8,15 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from rollout import ids
+from rollout.dialects.codex.dialect import CODEX
 from rollout.dialects.codex.names import TURN_STARTED
 from rollout.files.lineage import Lineage
 from rollout.files.log_end import ordinal_of
 from rollout.files.source import Origin
-from rollout.fold.collector import Gatherer
 from rollout.format.labels import read_label
 from rollout.format.lines import Damage
 from rollout.format.records import Segment
+from rollout.items.events import Malformed
 from rollout.session.record import BLANK, Record, read_records
 
 _MOST_NOTES = 10_000
@@ -67,7 +68,6 @@ class _Examiner:
         self.damaged_lines: set[int] = set()
         self.records = 0
         self.lines = 0
-        self._gather = Gatherer(wants_items=False, traces=True)
         self._before: Record | None = None
         self._ordinal: int | None = None
         self._turn_ids: set[str] = set()
@@ -102,9 +102,9 @@ class _Examiner:
             if not self._has_meta and self.records > 1:
                 self._note(record, "meta", "the session_meta is not the first record")
             self._has_meta = True
-        why = self._gather.check(record.data, record.envelope)
-        if why is not None:
-            self._note(record, "malformed", why, "it has no effect; nothing else is lost")
+        event = CODEX.event_of(record.data, record.envelope, False)
+        if isinstance(event, Malformed):
+            self._note(record, "malformed", event.reason, "it has no effect; nothing else is lost")
         for reason in read_label(record.data)[1]:
             self._note(record, "label", reason, "it counts as unset; nothing else is lost")
         if record.kind in TURN_STARTED:

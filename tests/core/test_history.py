@@ -9,8 +9,10 @@ import pytest
 from msgspec import Raw
 
 import rollout
+from rollout.dialects.codex.dialect import CODEX
 from rollout.fold.forward import Folded
-from rollout.fold.history import Entry, History, open_compaction, replacement_entries
+from rollout.items.dialect import Entry
+from rollout.items.history import History
 from tests import builders as b
 
 NO_SUMMARY = "(no summary available)"
@@ -43,7 +45,7 @@ ITEMS = [b.user_item("q1"), b.assistant_item("a1"), b.user_item("q2")]
 
 
 def test_a_history_is_a_sequence_of_items_from_lines_and_from_bare_json() -> None:
-    history = History(ENTRIES)
+    history = History(ENTRIES, CODEX)
     assert len(history) == 3
     assert list(history) == ITEMS
     assert history[-1] == ITEMS[-1]
@@ -55,27 +57,27 @@ def test_a_history_is_a_sequence_of_items_from_lines_and_from_bare_json() -> Non
 
 
 def test_a_slice_of_a_history_is_a_history() -> None:
-    assert isinstance(History(ENTRIES)[1:], History)
-    assert History(ENTRIES)[::-1] == ITEMS[::-1]
+    assert isinstance(History(ENTRIES, CODEX)[1:], History)
+    assert History(ENTRIES, CODEX)[::-1] == ITEMS[::-1]
 
 
 def test_a_history_equals_what_holds_equal_items_and_nothing_else() -> None:
-    history = History(ENTRIES)
+    history = History(ENTRIES, CODEX)
     assert history == ITEMS
     assert history == tuple(ITEMS)
-    assert history == History([Raw(b.dump(item)) for item in ITEMS])
+    assert history == History([Raw(b.dump(item)) for item in ITEMS], CODEX)
     assert history != ITEMS[:2]
     assert history != [*ITEMS[:2], b.user_item("other")]
-    assert (History([]) == b"", History([]) == "") == (False, False)
+    assert (History([], CODEX) == b"", History([], CODEX) == "") == (False, False)
 
 
 def test_a_history_cannot_be_hashed_as_it_equals_lists() -> None:
     with pytest.raises(TypeError):
-        hash(History([]))
+        hash(History([], CODEX))
 
 
 def test_an_item_is_decoded_anew_at_each_touch() -> None:
-    history = History(ENTRIES)
+    history = History(ENTRIES, CODEX)
     history[0]["content"].clear()
     assert history[0] == ITEMS[0]
 
@@ -176,7 +178,7 @@ def test_a_replacement_history_of_another_type_has_no_effect(replacement: object
 
 def test_the_items_of_a_compaction_do_not_pin_a_line_that_is_mostly_something_else() -> None:
     line = b.compacted([b.user_item("s")], filler="x" * 100_000)
-    (entry,) = replacement_entries(line)
+    (entry,) = CODEX.compaction_of(line).items or []
     assert isinstance(entry, Raw)
     assert bytes(entry) == b.dump(b.user_item("s"))
     assert memoryview(memoryview(entry).obj).nbytes < 1000
@@ -314,9 +316,9 @@ def test_a_message_of_no_bytes_costs_nothing_and_one_of_a_byte_a_token() -> None
 
 def test_a_place_whose_item_was_not_kept_is_passed_over() -> None:
     def compacted(*entries: Entry | None) -> list[Entry]:
-        folded = Folded()
+        folded = Folded(CODEX.user_texts)
         folded.add(entries)
-        folded.compact(open_compaction(b.legacy_compacted("S")))
+        folded.compact("S")
         return list(folded)
 
     assert compacted(None, b.user("q"), None) == compacted(b.user("q"))

@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rollout
-from rollout.fold.history import History
+from rollout.dialects.codex.dialect import CODEX
 from rollout.format.lines import BytesSource
 from rollout.format.records import Segment
+from rollout.items.history import History
 from rollout.limits import Limits
 from rollout.session.newest_items import recent_entries
 from tests import builders as b
@@ -18,7 +19,7 @@ from tests import strategies as logs
 def newest(data: bytes, count: int | None, limits: Limits | None = None) -> list[object] | None:
     segment = Segment(BytesSource(data), len(data))
     found = recent_entries([segment], count, limits or Limits())
-    return None if found is None else list(History(found))
+    return None if found is None else list(History(found, CODEX))
 
 
 def assert_newest_of_history(data: bytes, count: int | None, limits: Limits) -> None:
@@ -58,7 +59,7 @@ def test_taking_out_the_newest_items_leaves_the_others(data: bytes, count: int, 
     history = list(rollout.reconstruct(data).history)
     segment = Segment(BytesSource(data), len(data))
     found = recent_entries([segment], count, cut)
-    assert found is None or list(History(found)) == history[-count:]
+    assert found is None or list(History(found, CODEX)) == history[-count:]
     assert list(rollout.reconstruct(data + b.log(b.items_removed(count))).history) == history[:-count]
 
 
@@ -67,7 +68,7 @@ def test_reading_stops_at_the_last_item_that_is_asked_for() -> None:
     source = BytesSource(data)
     found = recent_entries([Segment(source, len(data))], 3, Limits(first_chunk_bytes=512))
     assert found is not None
-    assert [item["content"][0]["text"] for item in History(found)] == ["q4997", "q4998", "q4999"]
+    assert [item["content"][0]["text"] for item in History(found, CODEX)] == ["q4997", "q4998", "q4999"]
     assert source.bytes_read <= 1024
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from rollout.dialects.codex.context_updates import context_updates
 from rollout.dialects.codex.contextual import is_contextual
-from rollout.fold.history import Item
+from rollout.items.kinds import Item
 
 SETTINGS: dict[str, Any] = {
     "cwd": "/p",

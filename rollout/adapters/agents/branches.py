@@ -32,9 +32,9 @@ from rollout.errors import NotFound, RolloutError, UsageError
 from rollout.files.directories import mark_synced
 from rollout.files.source import Origin
 from rollout.files.thread_names import Names
-from rollout.fold.history import Entry
 from rollout.format import labels
 from rollout.format.labels import UNLABELLED, Label
+from rollout.items.dialect import Entry
 from rollout.limits import DEFAULT, Limits
 from rollout.session.environment import Ports
 from rollout.session.log import SessionLog

@@ -20,11 +20,13 @@ from msgspec import Raw
 
 from rollout.adapters.agents.opaque import item_of, plain_items_of
 from rollout.dialects.codex import new_records
+from rollout.dialects.codex.dialect import CODEX
 from rollout.dialects.codex.encoder import Part
 from rollout.files.lineage import Lineage
 from rollout.files.source import Origin
+from rollout.fold.collector import Collector
 from rollout.fold.engine import Reconstruction
-from rollout.fold.history import AgentLine, Entry
+from rollout.items.dialect import AgentLine, Entry
 from rollout.limits import DEFAULT, KIB, MIB, Limits
 from rollout.session.newest_items import recent_and_items, recent_entries, recent_items
 from rollout.session.shared_log import SharedLog, SharedRecorder
@@ -172,7 +174,7 @@ class ItemLog:
     def _folded(self, path: Path, limit: int | None, size: int | None = None) -> tuple[list[Entry], bool]:
         """The same by the fold of the whole history: somebody has rolled it back, or compacted it as of old."""
         with self._origin(path, size, DEFAULT).opened() as lineage:
-            history = Reconstruction(lineage).run().history
+            history = Reconstruction(lineage, Collector(CODEX)).run().history
         return list(history.entries[0 if limit is None else max(0, len(history) - limit) :]), not lineage.missing
 
 

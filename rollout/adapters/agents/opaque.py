@@ -18,12 +18,13 @@ from msgspec import UNSET, Raw, UnsetType
 
 from rollout.dialects.codex import encoder, new_records
 from rollout.dialects.codex import envelope as codec
+from rollout.dialects.codex.dialect import CODEX
 from rollout.dialects.codex.encoder import Part
 from rollout.dialects.codex.items import is_shown
 from rollout.errors import RecordError
-from rollout.fold.history import AgentLine, Entry, raw_item
 from rollout.format import strict_json
 from rollout.items import shapes
+from rollout.items.dialect import AgentLine, Entry
 from rollout.items.kinds import SESSION_ITEM, is_visible
 from rollout.limits import DEFAULT
 
@@ -124,7 +125,7 @@ def _is_too_deep(line: bytes) -> bool:
 def item_of(entry: Entry) -> Any:
     """The item of an entry of a history, as it came in."""
     if isinstance(entry, Raw | AgentLine):  # not written here
-        return strict_json.decode_value(raw_item(entry))
+        return strict_json.decode_value(CODEX.item_of(entry))
     try:
         line = _decode(entry)
         payload, how = line.payload, line.item

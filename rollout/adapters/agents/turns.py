@@ -22,11 +22,13 @@ from msgspec import Raw
 from rollout.adapters.agents.opaque import item_of
 from rollout.dialects.codex import envelope as codec
 from rollout.dialects.codex import records as r
+from rollout.dialects.codex.dialect import CODEX
 from rollout.files.lineage import Lineage
 from rollout.files.source import Origin
+from rollout.fold.collector import Collector
 from rollout.fold.engine import Reconstruction
-from rollout.fold.history import AgentLine, Entry, raw_item
 from rollout.format import records, strict_json
+from rollout.items.dialect import AgentLine, Entry
 from rollout.items.kinds import Head
 from rollout.limits import DEFAULT, Limits
 from rollout.session.newest_items import Refolded, Removed, Replaced, change_of
@@ -134,7 +136,7 @@ def read_conversation(origin: Origin) -> Conversation:
     if not is_refolded:
         return _folded(found)
     with origin.opened() as lineage:
-        history = Reconstruction(lineage, limits=origin.limits).run().history
+        history = Reconstruction(lineage, Collector(CODEX, limits=origin.limits)).run().history
     return _matched([Placed(item_of(entry), entry) for entry in history.entries], found)
 
 
@@ -216,7 +218,7 @@ def _newest_user(change: Added | Removed | Replaced, removed: int) -> tuple[Entr
 def key_of(entry: Entry) -> str:
     """A name for one item of a branch that outlives a copy of its line: of its time and its JSON."""
     stamp = b"" if isinstance(entry, Raw | AgentLine) else bytes(msgspec.json.decode(entry, type=_Stamped).timestamp)
-    return hashlib.sha256(stamp + bytes(raw_item(entry))).hexdigest()[:16]
+    return hashlib.sha256(stamp + bytes(CODEX.item_of(entry))).hexdigest()[:16]
 
 
 def stamp_of(entry: Entry) -> str | None:

@@ -15,8 +15,7 @@ from typing import Any
 
 from rollout.dialects.codex.model_calls import Charged, Chose, Compacted, Ended, Given, Made, fact_of
 from rollout.files.source import Origin
-from rollout.fold.history import Item
-from rollout.items.kinds import Head
+from rollout.items.kinds import Head, Item
 from rollout.session.record import Record, read_records
 
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from rollout.adapters.responses.calls import Call, Kind
 from rollout.dialects.codex.prompt import PROGRAM_KEYS
-from rollout.fold.history import Item
-from rollout.items.kinds import COMPACTIONS
+from rollout.items.kinds import COMPACTIONS, Item
 
 Event = dict[str, Any]
 DELTA_CHARACTERS = 64

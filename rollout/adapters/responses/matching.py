@@ -16,8 +16,7 @@ from typing import Any
 from rollout.dialects.codex.contextual import is_program_message
 from rollout.dialects.codex.media import shown_part
 from rollout.dialects.codex.prompt import PROGRAM_KEYS, unwrap_item
-from rollout.fold.history import Item
-from rollout.items.kinds import is_visible
+from rollout.items.kinds import Item, is_visible
 from rollout.items.truncation import Truncation, cut_text
 
 _CLIENT_KEYS = frozenset({"id", "status", "phase", "created_by", *PROGRAM_KEYS})

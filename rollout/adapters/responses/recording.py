@@ -31,7 +31,7 @@ from rollout.dialects.codex.prompt import make_prompt
 from rollout.errors import UsageError
 from rollout.files.encrypted.keys import Cipher
 from rollout.files.source import AnySource, find
-from rollout.fold.history import Item
+from rollout.items.kinds import Item
 from rollout.limits import DEFAULT, Limits
 from rollout.session.state import State, read_state
 

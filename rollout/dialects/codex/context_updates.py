@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from rollout.fold.history import Item
+from rollout.items.kinds import Item
 
 _APPROVALS = {
     "never": "Commands run without asking, and nobody can be asked for more rights.",

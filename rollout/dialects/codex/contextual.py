@@ -117,3 +117,22 @@ def _is_user_fragment(text: str) -> bool:
         and found.end() + len(closing) <= len(trimmed)
         for opening, closing in TAGS_WITH_ATTRIBUTES
     )
+
+
+def begins_as_summary(text: str) -> bool:
+    """Whether a user's text is, by its beginning, the summary that a compaction has left."""
+    return text[:4096].lstrip().startswith(SUMMARY_OPENING)
+
+
+def is_summary(item: Mapping[str, Any], message: str | None = None) -> bool:
+    """Whether an item of role user is a compaction's summary, and nobody's own words.
+
+    It begins as such summaries do, or says the same as the `message` of the compaction that it comes from.
+    """
+    if item.get("type") != "message" or item.get("role") != "user":
+        return False
+    content = item.get("content")
+    parts = [{"text": content}] if isinstance(content, str) else content if isinstance(content, list) else []
+    texts = [part.get("text") for part in parts if isinstance(part, dict)]
+    own = [text for text in texts if isinstance(text, str)]
+    return (bool(message) and "\n".join(own) == message) or any(map(begins_as_summary, own))

@@ -23,10 +23,10 @@ from msgspec import Raw
 
 from rollout.dialects.codex import records as r
 from rollout.errors import RecordError, UsageError
-from rollout.fold.history import History
 from rollout.format import strict_json
 from rollout.format.surrogates import mend, mend_json, mend_text
 from rollout.items import shapes
+from rollout.items.history import History
 from rollout.items.kinds import is_visible
 from rollout.limits import DEFAULT
 

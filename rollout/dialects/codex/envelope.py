@@ -7,7 +7,6 @@ nobody writes) is looked at again with care.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator
 
@@ -16,6 +15,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from rollout.dialects.codex import records as r
 from rollout.dialects.codex.names import RECORD_TYPES
+from rollout.format.lines import Piece
 from rollout.format.strict_json import is_too_deep, is_utf8, text_of
 from rollout.items.kinds import ITEM_TYPES, Head
 from rollout.limits import DEFAULT
@@ -68,23 +68,6 @@ class NotARecord(Exception):
         self.kind, self.reason = kind, reason
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Piece:
-    """A part of an odd line: a record (`envelope`), or damaged bytes (`kind` and `reason`)."""
-
-    offset: int
-    data: bytes
-    envelope: r.Envelope | None
-    kind: str = ""
-    reason: str = ""
-
-    def as_tail(self) -> Piece:
-        """The same at the end of a file without a line end: bytes that are no JSON are a torn write there."""
-        if self.kind != "json":
-            return self
-        return dataclasses.replace(self, kind="torn", reason="torn: the last line has no end and is no record")
-
-
 def decode_plain(line: bytes, depth: int = DEFAULT.depth) -> r.Envelope | None:
     """The envelope of an ordinary line (without b"\\n"); None for one that `split` must look at."""
     if not line.startswith(b"{") or not is_utf8(line):
@@ -98,7 +81,7 @@ def decode_plain(line: bytes, depth: int = DEFAULT.depth) -> r.Envelope | None:
     return None if envelope.type is None or is_too_deep(line, depth) else envelope
 
 
-def split(line: bytes, depth: int = DEFAULT.depth) -> Iterator[Piece]:
+def split(line: bytes, depth: int = DEFAULT.depth) -> Iterator[Piece[r.Envelope]]:
     """What an odd line holds, in order; nothing for a blank one. `line` is without b"\\n"."""
     begin = 0
     for nul in _NUL_RUN.finditer(line):
@@ -120,7 +103,7 @@ def holds_record(data: bytes, depth: int = DEFAULT.depth) -> bool:
     return any(piece.envelope is not None for piece in split(data, depth))
 
 
-def _salvage(line: bytes, begin: int, end: int, depth: int) -> Iterator[Piece]:
+def _salvage(line: bytes, begin: int, end: int, depth: int) -> Iterator[Piece[r.Envelope]]:
     piece = _try_piece(line, begin, end, depth)
     if piece is None:
         return
@@ -137,7 +120,7 @@ def _salvage(line: bytes, begin: int, end: int, depth: int) -> Iterator[Piece]:
             yield part
 
 
-def _try_piece(line: bytes, begin: int, end: int, depth: int) -> Piece | None:
+def _try_piece(line: bytes, begin: int, end: int, depth: int) -> Piece[r.Envelope] | None:
     data = line[begin:end]
     stripped = data.lstrip(ASCII_SPACE)
     if stripped.startswith(_BOM):

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 from msgspec import UNSET, Raw
 
 from rollout.dialects.codex import records as r
-from rollout.dialects.codex.contextual import is_contextual
-from rollout.dialects.codex.envelope import payload_of
+from rollout.dialects.codex.contextual import SUMMARY_OPENING, is_contextual
+from rollout.dialects.codex.envelope import payload_of, split
 from rollout.format.strict_json import decode_value
+from rollout.format.strict_json import text_of as text_of_value
 from rollout.items import texts
-from rollout.items.kinds import Head, is_visible
-from rollout.items.shapes import fault, is_plainly_whole
+from rollout.items.dialect import AgentLine, Compaction, Entry
+from rollout.items.kinds import Head, TypeAndRole, is_visible, texts_of
+from rollout.items.shapes import fault, is_plainly_whole, is_shown_item
 
 _SHORT, _MARKS_BYTES = b',"item":"typeless"', 80
 """What a line says behind its payload whose item is whole in another form, and how long that can be."""
+NO_SUMMARY = "(no summary available)"
 
 
 def is_shown(envelope: r.Envelope, line: bytes) -> bool:
@@ -57,3 +63,110 @@ def text_of(data: bytes, envelope: r.Envelope) -> tuple[str, str] | None:
         content = decode_value(payload_of(data)).get("content")
         found = (texts.USER, content) if isinstance(content, str) else None
     return None if found is None else texts.cut(*found)
+
+
+def item_of(entry: Entry) -> Raw:
+    """The item of an entry, without copying."""
+    if isinstance(entry, Raw):
+        return entry
+    return agent_item(entry) if isinstance(entry, AgentLine) else payload_of(entry)
+
+
+def shown_lines(lines: bytes, depth: int) -> list[bytes]:
+    """The lines of the visible items among some lines of any kind, oldest first."""
+    return [
+        piece.data
+        for line in lines.split(b"\n")
+        for piece in split(line, depth)
+        if piece.envelope is not None and is_shown(piece.envelope, piece.data)
+    ]
+
+
+def agent_item(line: bytes) -> Raw:
+    """An instruction from another agent as the item that the model is shown (S6). msgspec.ValidationError."""
+    agent = msgspec.json.decode(line, type=_AgentLine).payload
+    content = [{"type": "input_text", "text": agent.content}]
+    if agent.encrypted_content is not None:
+        kind = "NEW_TASK" if agent.trigger_turn else "MESSAGE"
+        head = f"Message Type: {kind}\nTask name: {agent.recipient}\nSender: {agent.author}\nPayload:\n"
+        content = [
+            {"type": "input_text", "text": head},
+            {"type": "encrypted_content", "encrypted_content": agent.encrypted_content},
+        ]
+    item = {"type": "agent_message", "author": agent.author, "recipient": agent.recipient, "content": content}
+    return Raw(msgspec.json.encode(item))
+
+
+class _AgentLine(msgspec.Struct):
+    payload: r.Agent
+
+
+def is_instruction(line: bytes) -> bool:
+    """Whether an inter_agent_communication has all that it needs."""
+    try:
+        msgspec.json.decode(line, type=_AgentLine)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+class _CompactedLine(msgspec.Struct):
+    payload: r.Compacted
+
+
+def compaction_of(line: bytes) -> Compaction:
+    """What a compaction leaves; the malformed items of a replacement_history are left out.
+
+    Raises:
+        msgspec.ValidationError: It is malformed as a whole.
+    """
+    compacted = msgspec.json.decode(line, type=_CompactedLine).payload
+    summary = text_of_value(compacted.message) or NO_SUMMARY
+    if compacted.replacement_history is None:
+        return Compaction(None, summary)
+    kept = [item for item in compacted.replacement_history if is_shown_item(item)]
+    total = sum(len(memoryview(item)) for item in kept)
+    # A raw item pins its whole line: let go of the line where most of it is something else.
+    return Compaction([item.copy() for item in kept] if total < len(line) // 2 else list(kept), summary)
+
+
+def user_texts(entry: Entry) -> list[str] | None:
+    """What an old compaction keeps of an entry (S3): a user's texts; None for anything but a user's own message."""
+    item = item_of(entry)
+    head = msgspec.json.decode(item, type=TypeAndRole)
+    if head.type != "message" or head.role != "user":
+        return None
+    texts = texts_of(item) or []
+    if is_contextual("user", texts) or "".join(texts).startswith(SUMMARY_OPENING):
+        return None
+    left = [text for text in texts if not _is_image_tag(text)]
+    if len(left) == len(texts) and left:
+        return left
+    parts = decode_value(item).get("content") or []
+    if texts and not left and not any(part.get("type") == "input_image" for part in parts):
+        return texts  # tags of no image are what the user wrote
+    return left or [""] * bool(parts)
+
+
+def _is_image_tag(text: str) -> bool:
+    """Whether a text part is what the program puts around an image."""
+    return text in ("<image>", "</image>") or (text.startswith("<image name=") and text.endswith(">"))
+
+
+def world_of(line: bytes) -> dict[str, Any]:
+    """The state that a world_state tells, or the change of it (RFC 7396)."""
+    state: dict[str, Any] = decode_value(payload_of(line))["state"]
+    return state
+
+
+class _Announcement(msgspec.Struct, frozen=True, gc=False):
+    message: Raw = Raw(b"null")
+    images: Raw = Raw(b"null")
+    local_images: Raw = Raw(b"null")
+
+
+def announced(line: bytes) -> tuple[str, bool]:
+    """What an event tells people that a user said: the text, and whether images came with it."""
+    said = msgspec.json.decode(payload_of(line), type=_Announcement)
+    has_image = any(bytes(raw)[:2] in (b"[{", b'["') for raw in (said.images, said.local_images))
+    return text_of_value(said.message) or "", has_image

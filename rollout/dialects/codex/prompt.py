@@ -14,8 +14,8 @@ from typing import Any
 
 from rollout.dialects.codex.contextual import is_program_message
 from rollout.dialects.codex.media import shown_part
-from rollout.fold.history import History, Item
-from rollout.items.kinds import HIDDEN_ITEM_TYPES, SESSION_ITEM
+from rollout.items.history import History
+from rollout.items.kinds import HIDDEN_ITEM_TYPES, SESSION_ITEM, Item
 from rollout.items.truncation import Truncation, cut_text
 
 IMAGE_OMITTED = "image content omitted because you do not support image input"

@@ -21,7 +21,9 @@ from typing import NamedTuple, TypeVar
 import msgspec
 
 from rollout.dialects.codex import envelope
+from rollout.dialects.codex.dialect import CODEX
 from rollout.dialects.codex.session_meta import base_id, lineage_of
+from rollout.dialects.codex.tokens import read_gauge
 from rollout.errors import NotFound, TooLarge
 from rollout.files.bases import Bases
 from rollout.files.disk import REAL, FileSystem
@@ -29,12 +31,11 @@ from rollout.files.encrypted.keys import NO_KEYS, Keys
 from rollout.files.lineage import Head, Lineage, Opened, open_bytes, open_path, visible_end
 from rollout.files.sealed.reader import first_text, is_sealed
 from rollout.fold.checkpoint import Memory, Recorder
-from rollout.fold.collector import Gatherer, unpack
+from rollout.fold.collector import Collector
 from rollout.fold.engine import Floor, Observer, Reconstruction, Tee
-from rollout.fold.events import Kind, Mark
+from rollout.fold.events import Mark
 from rollout.fold.session_counts import Tally, question_of, tell_items
-from rollout.fold.token_meter import Gauge, Meter, MeteringGatherer
-from rollout.fold.token_records import read_gauge
+from rollout.fold.token_meter import Gauge, Meter, MeteringCollector
 from rollout.format import lines, strict_json
 from rollout.format.labels import can_hold_label, label_of
 from rollout.format.records import Segment
@@ -173,7 +174,7 @@ class _Pass:
     """
 
     tally: Tally
-    gather: Gatherer
+    gather: Collector
     meter: Meter
     labels: _Labels
     first: tuple[int, int, str] | None
@@ -187,7 +188,7 @@ class _Pass:
     def behind(self, older: Prefix) -> Prefix:
         """What the log says up to the end of this part, if that is what it says up to its beginning."""
         tally = self.tally
-        is_asked = tally.first is not None and tally.first.kind is not Kind.ANNOUNCED
+        is_asked = tally.is_asked
         if older.is_asked or (older.first_message is not None and not is_asked):
             first = older.first_message
         else:
@@ -331,21 +332,20 @@ class _Log:
     ) -> _Pass:
         """A pass over the log up to a place in one of its files (behind what is remembered), back to a seam."""
         limits, shift, damage = self._limits, max(0, number - 1), self._damage
-        tally, gauge, meter = Tally(lambda mark: self._fetch(mark, shift), limits.depth), Gauge(), Meter()
-        gather = MeteringGatherer(meter, limits)
-        gather.close_world()
+        tally, gauge, meter = Tally(CODEX, lambda mark: self._fetch(mark, shift), limits.depth), Gauge(), Meter()
         observers: list[Observer] = [tally, gauge]
         segments = [dataclasses.replace(self._segment(number), end=end)]
         if recorder is not None:
-            observers.insert(0, recorder)  # a tally changes marks
+            observers.insert(0, recorder)
         if number:  # what is spent and damaged in a base is not the fork's: a file of its own stands ahead of it
             segments.insert(0, Segment(lines.BytesSource(b""), 0))
             small = min(limits.first_chunk_bytes, _FIRST_CHUNK_BYTES)
             limits = dataclasses.replace(limits, first_chunk_bytes=small)
+        gather = MeteringCollector(CODEX, meter, limits)
+        gather.wants_world = False
         fold = Reconstruction(
             itertools.chain(segments, self._behind(number + 1) if memory is None else ()),
-            limits=limits,
-            gatherer=gather,
+            gather,
             observer=Tee(*observers),
             progress=self._progress if number == 0 else None,
             memory=memory,
@@ -363,7 +363,7 @@ class _Log:
             meter,
             labels,
             None if first is None else self._fact(known.first, first, shift, lambda line: _begin(line, first)),
-            None if base is None else self._fact(known.base, base, shift, tell_items),
+            None if base is None else self._fact(known.base, base, shift, _tell_base),
             None if place is None else self._gauge(known.gauge, place, shift),
             gauge.is_found,
             None if fold.floor is None else _shifted(fold.floor, shift),
@@ -443,8 +443,7 @@ class _Log:
 
     def _fetch(self, mark: Mark, shift: int) -> bytes:
         """The bytes of a mark whose segments count from file `shift` on."""
-        begin = mark.offset if mark.refs is None else unpack(mark.refs[-1])[0]  # a run lies where its lines do
-        return self._read_at(mark.segment + shift, begin, mark.offset + mark.size)
+        return self._read_at(mark.segment + shift, mark.begin, mark.offset + mark.size)
 
     @property
     def _damage(self) -> int:
@@ -456,8 +455,12 @@ def _shifted(floor: Floor, by: int) -> Floor:
     return floor._replace(segment=floor.segment + by)
 
 
+def _tell_base(line: bytes) -> bytes:
+    return tell_items(CODEX, CODEX.compaction_of(line).items or [])
+
+
 def _begin(line: bytes, first: Mark) -> str:
-    return question_of(line, first.kind, TURN_TEXT_CHARACTERS)
+    return question_of(CODEX, line, first.event, TURN_TEXT_CHARACTERS)
 
 
 def _within(fact: tuple[int, int, Fact] | None, end: int) -> tuple[int, int, Fact] | None:

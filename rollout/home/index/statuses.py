@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from rollout.dialects.codex.dialect import CODEX
 from rollout.fold.checkpoint import Memory
-from rollout.fold.collector import Gatherer
+from rollout.fold.collector import Collector
 from rollout.fold.engine import Reconstruction
 from rollout.fold.line_status import LineStatuses
 from rollout.format.lines import BytesSource
@@ -17,10 +18,8 @@ def tell_fates(memory: Memory, limits: Limits = DEFAULT) -> dict[int, tuple[str,
     `explain` says the same of a file that ends where the checkpoint does. Lines of bases are left out.
     """
     statuses = LineStatuses()
-    gatherer = Gatherer(wants_items=False, traces=True, limits=limits)
-    Reconstruction(
-        [Segment(BytesSource(b""), memory.end)], limits=limits, gatherer=gatherer, observer=statuses, memory=memory
-    ).run()
+    gatherer = Collector(CODEX, wants_items=False, traces=True, limits=limits)
+    Reconstruction([Segment(BytesSource(b""), memory.end)], gatherer, observer=statuses, memory=memory).run()
     return {
         offset: (status, statuses.turn_id(run.turn, memory.threads))
         for run, offset, _, status, _ in statuses

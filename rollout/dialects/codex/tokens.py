@@ -11,13 +11,13 @@ from msgspec import UNSET
 
 from rollout.dialects.codex import envelope as codec
 from rollout.dialects.codex import records as r
-from rollout.fold.token_counts import Note, Reading, Tokens
+from rollout.dialects.codex.names import TURN_STARTED
 from rollout.format import strict_json
 from rollout.items.kinds import Head
+from rollout.items.tokens import Reading, TokenNote, Tokens
 
 MOST_TOKENS = 1 << 53
 _MOST_NAME_CHARACTERS = 200
-_OPENINGS = frozenset({"task_started", "turn_started"})
 
 
 class _Info(msgspec.Struct, frozen=True, gc=False):
@@ -70,13 +70,13 @@ class _PlainLine(msgspec.Struct, frozen=True, gc=False):
 _line, _plain = msgspec.json.Decoder(_Line), msgspec.json.Decoder(_PlainLine)
 
 
-def note_of(data: bytes, envelope: r.Envelope) -> Note | None:
+def note_of(data: bytes, envelope: r.Envelope) -> TokenNote | None:
     """What a record says of tokens, models and turns; None for one that says nothing of them."""
     kind = envelope.type
     type = envelope.payload.type if isinstance(envelope.payload, Head) else None
     if not isinstance(envelope.payload, Head) or (
         kind not in {"session_meta", "turn_context", "token_usage_record"}
-        and not (kind == "event_msg" and (type == "token_count" or type in _OPENINGS))
+        and not (kind == "event_msg" and (type == "token_count" or type in TURN_STARTED))
     ):
         return None
     is_session, is_context, is_record = kind == "session_meta", kind == "turn_context", kind == "token_usage_record"
@@ -89,12 +89,12 @@ def note_of(data: bytes, envelope: r.Envelope) -> Note | None:
     payload, time = line.payload, strict_json.text_of(line.timestamp)
     if is_session:
         thread = strict_json.text_of(payload.id)
-        return None if thread is None else Note(time, thread=thread)
+        return None if thread is None else TokenNote(time, thread=thread)
     turn_id, model = strict_json.text_of(payload.turn_id), strict_json.text_of(payload.model) if is_context else None
-    return Note(time, turn_id=turn_id, model=None if model is None else model[:_MOST_NAME_CHARACTERS])
+    return TokenNote(time, turn_id=turn_id, model=None if model is None else model[:_MOST_NAME_CHARACTERS])
 
 
-def _note_of_tokens(data: bytes, is_record: bool) -> Note | None:
+def _note_of_tokens(data: bytes, is_record: bool) -> TokenNote | None:
     try:
         plain = _plain.decode(data)
     except (msgspec.ValidationError, RecursionError):
@@ -107,7 +107,7 @@ def _note_of_tokens(data: bytes, is_record: bool) -> Note | None:
     return _note(time, _added_up(info.total_token_usage), _added_up(info.last_token_usage), window)
 
 
-def _note_of_odd_tokens(data: bytes, is_record: bool) -> Note | None:
+def _note_of_odd_tokens(data: bytes, is_record: bool) -> TokenNote | None:
     try:
         line = _line.decode(data)
     except (msgspec.ValidationError, RecursionError):
@@ -122,10 +122,10 @@ def _note_of_odd_tokens(data: bytes, is_record: bool) -> Note | None:
 
 def _note(
     time: str | None, totals: Tokens | None, last: Tokens | None, window: int | None, *, is_record: bool = False
-) -> Note | None:
+) -> TokenNote | None:
     if totals is None and last is None:
         return None
-    return Note(time, reading=Reading(totals, last, window or None, is_record))
+    return TokenNote(time, reading=Reading(totals, last, window or None, is_record))
 
 
 def read_gauge(data: bytes, depth: int) -> Reading | None:

@@ -1,42 +1,62 @@
 """The two loops that every line of a log goes through.
 
-They give a gatherer the same marks as taking each line with care would, and are written for speed: an ordinary line
-costs one decoding of its envelope and a few comparisons. A line that is odd in any way is left to the caller.
+They give a sink the same events as taking each line with care would, and are written for speed: an ordinary line costs
+one decoding of its envelope and a few comparisons. A line that is odd in any way is left to the caller.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec import UNSET
 
 from rollout.dialects.codex.envelope import decode_envelope
+from rollout.dialects.codex.events import EVENTS
 from rollout.dialects.codex.items import is_whole
-from rollout.fold.collector import EVENT, ITEM, SPOKEN, Gatherer
-from rollout.fold.events import Kind, Mark
 from rollout.format.strict_json import is_too_deep, is_utf8
+from rollout.items.events import ITEMS, EventSink, LineKind, LineRun
 from rollout.items.kinds import HIDDEN_ITEM_TYPES, ITEM_TYPES, Head
 
 _QUOTE = ord('"')
-_CARE = 8  # not a code: the gatherer looks at the record itself
+_CARE = 8  # not a kind of line: the sink looks at the record itself
+_ITEM, _SAID, _EVENT = int(LineKind.ITEM), int(LineKind.SAID), int(LineKind.EVENT)
 _PLAIN = ITEM_TYPES - HIDDEN_ITEM_TYPES - {"message", "agent_message"}
 """The types that are neither a boundary nor contextual, whoever says them."""
 _NO_ROLES = frozenset({None, "system"})
 _NO_ITEMS = HIDDEN_ITEM_TYPES | {None}
 
 
-def sift(gather: Gatherer, lines: Sequence[bytes], i: int, end: int, *, stop: int = -1) -> tuple[int, int, bool]:
-    """Take lines[i], lines[i - 1], … down to `stop`, the first of which ends (with its line end) at byte `end`.
+_LOUD = {
+    (usage, turns): frozenset({*EVENTS, None}) - (set() if turns else {"item_completed"})
+    | ({"token_count"} if usage else set())
+    for usage in (False, True)
+    for turns in (False, True)
+}
+"""The events that may say something, by whether usage and turns are wanted."""
+_QUIET = {
+    (usage, world): frozenset({"turn_context", "session_meta"})
+    | (set() if usage else {"token_usage_record"})
+    | (set() if world else {"world_state"})
+    for usage in (False, True)
+    for world in (False, True)
+}
+"""The records that say nothing where only the history is asked for, by whether usage and the world are wanted."""
+_NO_NUMBERS: Mapping[str | None, int] = {}
+_TAKING_BACK = frozenset({"thread_rolled_back", "items_removed", None})
 
-    Returns the index and the end of the first line that was not taken, and whether the one taken before it begins a
-    stretch. If it does not, and lines are left, the next one needs a closer look.
-    """
-    events, depth, traces = gather.events, gather.depth, gather.traces
-    note, numbers = (None, ()) if gather.names is None else gather.names.noting
+
+def collect(sink: EventSink, lines: Sequence[bytes], i: int, end: int, *, stop: int = -1) -> tuple[int, int, bool]:
+    """See `rollout.items.dialect.Collect`."""
+    depth, traces = sink.depth, sink.traces
+    loud = _LOUD[sink.wants_usage, sink.wants_turns]
+    note, numbers = None, (_NO_NUMBERS,) * 3
+    if sink.noting is not None:
+        note, types = sink.noting
+        numbers = types("response_item"), types("response_item"), types("event_msg")
     shallow_bytes = 2 * depth  # too short to be nested deeper
-    counted = i  # lines above it are in the gatherer's counts
-    run: Mark | None = None  # that the next plain line goes on with
+    counted = i  # lines above it are in the sink's counts
+    run: LineRun | None = None  # that the next plain line goes on with
     begins = False
     while i > stop and not begins:
         data = lines[i]
@@ -58,53 +78,52 @@ def sift(gather: Gatherer, lines: Sequence[bytes], i: int, end: int, *, stop: in
                 break
             type = payload.type
             if kind == "event_msg":
-                code = _CARE if type in events or type is None else EVENT
+                code = _CARE if type in loud else _EVENT
             elif kind == "response_item" and type in _PLAIN:
-                code = ITEM if is_whole(payload, data) else _CARE
+                code = _ITEM if is_whole(payload, data) else _CARE
             elif kind == "response_item" and type == "message" and payload.role == "assistant":
-                code = SPOKEN if is_whole(payload, data) else _CARE
+                code = _SAID if is_whole(payload, data) else _CARE
             else:
                 code = _CARE
         begin = end - len(data) - 1
-        if code <= SPOKEN or (traces and code == EVENT):
+        if code <= _SAID or (traces and code == _EVENT):
             if run is None:
-                gather.count(counted - i + 1)
+                sink.count(counted - i + 1)
                 counted = i - 1
-                run = gather.trace(begin, len(data), code) if traces else gather.run(begin, len(data))
+                run = sink.trace(begin, len(data), code) if traces else sink.run(begin, len(data))
             elif traces:
                 assert run.refs is not None
                 run.refs.append(begin << 3 | code)
             if note is not None:
                 note(numbers[code][type])
-            if code <= SPOKEN:
+            if code <= _SAID:
                 if traces:
-                    run.kind = Kind.ITEMS
+                    run.event = ITEMS
                 else:
                     run.size += run.offset - begin
                     run.offset = begin
                     if run.lines is not None:
                         run.lines.append(data)
-                run.number += 1
+                run.count += 1
         elif code == _CARE:
-            gather.count(counted - i)
+            sink.count(counted - i)
             counted = i - 1
-            before = len(gather.marks)
-            gather.newlines += 1
-            begins = gather.take(data, begin, envelope)
-            if len(gather.marks) != before or traces:
+            before = len(sink.marks)
+            sink.newlines += 1
+            begins = sink.take(data, begin, envelope)
+            loud = _LOUD[sink.wants_usage, sink.wants_turns]
+            if len(sink.marks) != before or traces:
                 run = None
         i, end = i - 1, begin
-    gather.count(counted - i)
+    sink.count(counted - i)
     return i, end, begins
 
 
-def skim(gather: Gatherer, lines: Sequence[bytes], i: int, end: int, items: list[bytes]) -> tuple[int, int]:
-    """Like `sift` where nothing is to be known but the history: no turn, no boundary, no settings.
-
-    Stops at a line that is odd, can take something back, replaces the history, or tells what is still asked for.
-    """
-    first, depth = i, gather.depth
-    shallow_bytes, loud, quiet = 2 * depth, gather.loud_events, gather.quiet
+def collect_items(sink: EventSink, lines: Sequence[bytes], i: int, end: int, items: list[bytes]) -> tuple[int, int]:
+    """See `rollout.items.dialect.CollectItems`."""
+    first, depth = i, sink.depth
+    shallow_bytes, quiet = 2 * depth, _QUIET[sink.wants_usage, sink.wants_world]
+    loud = _TAKING_BACK | {"token_count"} if sink.wants_usage else _TAKING_BACK
     for i in range(first, -1, -1):  # noqa: PLR1704 - where it stops is what is asked for
         data = lines[i]
         if not (data.isascii() or is_utf8(data)):
@@ -136,7 +155,7 @@ def skim(gather: Gatherer, lines: Sequence[bytes], i: int, end: int, items: list
     else:
         i = -1
     taken = first - i
-    gather.count(taken)
+    sink.count(taken)
     return i, end - sum(map(len, lines[i + 1 : first + 1])) - taken
 
 

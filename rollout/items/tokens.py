@@ -37,7 +37,7 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
     last: Tokens | None
     window: int | None
     is_record: bool = False
-    """It is a token_usage_record, not a token_count."""
+    """It is of the newer kind, which compactions have, too."""
 
     def since(self, before: Tokens | None) -> Tokens:
         """What was spent since the totals were those `before`; where they are not known, by the last request.
@@ -54,35 +54,12 @@ class Reading(msgspec.Struct, frozen=True, gc=False):
         return None if self.last is None or not self.last.total else self.last.total
 
 
-class Running(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """How far the running totals of a log have come.
-
-    There are two: those of token_counts miss what compactions ask, which the newer token_usage_records tell, too. Where
-    a request has a record, the count behind it adds nothing.
-    """
-
-    counted: Tokens | None = None
-    recorded: Tokens | None = None
-    is_told: bool = False
-    """A record has no count behind it yet."""
-
-    def after(self, reading: Reading) -> tuple[Tokens, Running]:
-        """What a reading that has totals adds, and how far they are then."""
-        if not reading.is_record:
-            added = Tokens() if self.is_told else reading.since(self.counted)
-            return added, Running(reading.totals, self.recorded)
-        added = reading.since(self.recorded or self.counted)
-        if self.recorded is None and reading.last is not None and reading.last.total < added.total:
-            added = reading.last  # the counts before it have missed something
-        return added, Running(self.counted, reading.totals, True)
-
-
-class Note(msgspec.Struct, frozen=True, gc=False):
+class TokenNote(msgspec.Struct, frozen=True, gc=False):
     """What the ledger needs to know of one record."""
 
     time: str | None
     thread: str | None = None
-    """session_meta: of whom."""
+    """Of whom, in the record that describes the session."""
     turn_id: str | None = None
     model: str | None = None
     reading: Reading | None = None
