@@ -274,14 +274,16 @@ def test_replacing_the_newest_items_is_one_change_and_only_if_they_are_still_the
 @pytest.mark.parametrize(
     ("items", "left"),
     [
-        ("old old b c d", "old old b x"),
+        ("old old b c d", "b x"),
+        ("old b c d", "b x"),
+        ("old b b c d", "old b b x"),
         ("b old old c d", "b old old x"),
         ("old old c d", "x"),
         ("c d", "x"),
     ],
-    ids=["the-newest-stays", "the-oldest-stays", "all-go", "none-is-older"],
+    ids=["more-go", "as-many-stay", "most-stay", "the-oldest-stays", "all-go", "none-is-older"],
 )
-def test_the_older_items_go_if_all_of_them_may(items: str, left: str) -> None:
+def test_the_oldest_items_that_may_go_do_so_if_no_more_than_they_would_be_written_again(items: str, left: str) -> None:
     branches = opened(in_memory())
     branches.add(says(*items.split()))
     snapshot = branches.snapshot(2)

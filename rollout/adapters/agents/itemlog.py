@@ -18,7 +18,8 @@ from typing import Any, TypeVar
 
 from msgspec import Raw
 
-from rollout.adapters.agents.opaque import item_of, plain_items_of
+from rollout.adapters.agents.opaque import item_of, part_of, plain_items_of
+from rollout.adapters.agents.turns import Used, changes
 from rollout.dialects.codex import new_records
 from rollout.dialects.codex.dialect import CODEX
 from rollout.dialects.codex.encoder import Part
@@ -119,7 +120,8 @@ class ItemLog:
     ) -> bool:
         """Puts items in the place of the newest ones, as one durable batch; False if these are not `expected` any more.
 
-        `is_all`: there are to be no others. Others go too if `prunes` says so of all of them.
+        `is_all`: there are to be no others. Else the oldest ones go too, as far as `prunes` says so of each, where they
+        are as many as those in between, which are written again: a log that only grows does not double by that.
         """
 
         def change(recorder: SharedRecorder) -> bool:
@@ -127,13 +129,11 @@ class ItemLog:
             found, has_bases = self._recent(recorder.path, len(expected) + is_all, end)
             if found != expected:
                 return False
-            empties = is_all
-            if not is_all and prunes is not None:
-                found, has_bases = self._recent(recorder.path, None, end)
-                empties = all(prunes(item_of(entry)) for entry in found[: -len(expected)])
-            empties = empties and has_bases  # what is missing may come back
-            taken = new_records.compaction([]) if empties else new_records.items_removed(len(expected))
-            recorder.write([taken, *parts], atomic=True)
+            between: list[Part] | None = [] if is_all and has_bases else None  # a missing base may bring more back
+            if between is None and prunes is not None:
+                between = self._between(recorder.path, end, len(expected), prunes)
+            taken = new_records.items_removed(len(expected)) if between is None else new_records.compaction([])
+            recorder.write([taken, *(between or []), *parts], atomic=True)
             return True
 
         return self._append(change)
@@ -170,6 +170,25 @@ class ItemLog:
         with self._origin(path, size, _NEAR).opened() as lineage:
             found = recent_entries(lineage, limit, _NEAR)
         return self._folded(path, limit, size) if found is None else (found, not lineage.missing)
+
+    def _between(self, path: Path, end: int, count: int, prunes: Callable[[Any], bool]) -> list[Part] | None:
+        """The items ahead of the newest `count` that are to stay, to be written again; None if none is to go.
+
+        None too where a second line would say less than the first: an item that has none of its own; and usage would be
+        that of another turn. And where not all items are at hand.
+        """
+        found, has_bases = self._recent(path, None, end)
+        older = found[: len(found) - count]
+        pruned = next((i for i, entry in enumerate(older) if not prunes(item_of(entry))), len(older))
+        kept = [part_of(entry) for entry in older[pruned:]]
+        if not has_bases or not pruned or len(kept) > pruned:
+            return None
+        if kept:
+            with self._origin(path, end, DEFAULT).opened() as lineage:
+                if any(isinstance(change, Used) and change.usage is not None for change in changes(lineage)):
+                    return None
+        whole = [part for part in kept if part is not None]
+        return whole if len(whole) == len(kept) else None
 
     def _folded(self, path: Path, limit: int | None, size: int | None = None) -> tuple[list[Entry], bool]:
         """The same by the fold of the whole history: somebody has rolled it back, or compacted it as of old."""

@@ -134,6 +134,16 @@ def item_of(entry: Entry) -> Any:
     return payload if how is None else _undone(payload, how)
 
 
+def part_of(entry: Entry) -> Part | None:
+    """The record that writes an entry's item once more, its bytes as they are; None for one without its own line."""
+    if isinstance(entry, Raw | AgentLine):
+        return None
+    how = _how(entry)
+    return new_records.item(
+        bytes(codec.payload_of(entry)), b"" if how is None else b',"item":' + msgspec.json.encode(how)
+    )
+
+
 def _undone(payload: Any, how: str) -> Any:
     """The item of a payload that `parts_of` has made of it."""
     if isinstance(payload, dict):
