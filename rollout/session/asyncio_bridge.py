@@ -80,13 +80,20 @@ class Doing(Generic[T]):
 
     def __init__(self, loop: asyncio.AbstractEventLoop, work: Callable[[], T]) -> None:
         self.work = work
-        self._loop, self._run = loop, contextvars.copy_context().run
+        self.loop, self._run = loop, contextvars.copy_context().run
         self._woken: asyncio.Future[None] = loop.create_future()
         self.found: T | None = None
         """What it has returned."""
         self.error: BaseException | None = None
         """What it has raised, or what has gone wrong behind it."""
-        self.is_over = False
+        self.is_over = self.was_withdrawn = False
+        self.under_way = threading.Lock()
+
+    def withdraw(self) -> None:
+        """The work is not done if no thread has begun with it; else this waits until it is over."""
+        if not self.is_over:
+            with self.under_way:
+                self.was_withdrawn = True
 
     def carry_out(self) -> None:
         """In the thread; not over yet."""
@@ -119,7 +126,7 @@ class Doing(Generic[T]):
 
     async def _wait(self) -> None:
         if self._woken.cancelled():  # an earlier wait was
-            self._woken = self._loop.create_future()
+            self._woken = self.loop.create_future()
         if not self.is_over:
             await self._woken
 
@@ -145,21 +152,40 @@ async def read_in_thread(work: Callable[[], T]) -> T:
 
 
 async def change_in_thread(work: Callable[[], T]) -> T:
-    """The same for work whose outcome must be known: a cancelled task waits for it too, and is cancelled then."""
-    return await _started(work).outlast()
+    """The same for work whose outcome must be known: a cancelled task waits for it too, and is cancelled then.
+
+    An interrupt that tears the task away waits as well, or takes the work back if no thread has begun with it: else it
+    could come behind what the program does next.
+    """
+    doing = Doing(asyncio.get_running_loop(), work)
+    try:
+        _submit(doing)
+        return await doing.outlast()
+    except GeneratorExit:  # by the collector, maybe in the thread that does the work
+        raise
+    except BaseException:
+        doing.withdraw()
+        raise
 
 
 def _started(work: Callable[[], T]) -> Doing[T]:
-    loop = asyncio.get_running_loop()
-    doing = Doing(loop, work)
+    doing = Doing(asyncio.get_running_loop(), work)
+    _submit(doing)
+    return doing
+
+
+def _submit(doing: Doing[Any]) -> None:
+    loop = doing.loop
 
     def job() -> None:
-        doing.carry_out()
-        doing.is_over = True
+        with doing.under_way:
+            if doing.was_withdrawn:
+                return
+            doing.carry_out()
+            doing.is_over = True
         _wake(loop, doing.wake)
 
     _threads.submit(job)
-    return doing
 
 
 class Lane:

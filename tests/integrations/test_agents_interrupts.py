@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import itertools
 import json
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -68,6 +70,31 @@ def test_an_interrupted_call_of_a_session_is_done_or_not_and_others_go_on(
         return there
 
     assert at_points(points, run, MOST) > 5
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of the loop that was torn
+@pytest.mark.parametrize("points", [SIGNALS, LINES])
+def test_an_interrupted_pop_takes_nothing_out_that_was_added_after_it(points: Points, tmp_path: Path) -> None:
+    homes = (tmp_path / str(n) for n in itertools.count())
+
+    def run(points: Points, nth: int) -> int:
+        home = next(homes)
+        session = RolloutSession("s", home)
+        asyncio.run(session.add_items([item("a")]))
+        (path,) = home.rglob("rollout-*.jsonl")
+        with path.open("rb") as file:  # so that the pop is under way when the next call comes
+            fcntl.flock(file, fcntl.LOCK_EX)
+            given_back = threading.Timer(0.03, fcntl.flock, (file, fcntl.LOCK_UN))
+            given_back.start()
+            there = interrupt(points, nth, lambda: asyncio.run(session.pop_item()))
+            asyncio.run(session.add_items([item("later")]))
+            given_back.join()
+        assert [item["content"] for item in asyncio.run(session.get_items())][-1:] == ["later"]
+        session.close()
+        return there
+
+    assert at_points(points, run, 10 * MOST) > 5
 
 
 @pytest.mark.parametrize("points", [SIGNALS, LINES])
