@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import itertools
 import json
 import os
-import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from rollout.adapters.agents import RolloutSession
 from rollout.dialects.codex import encoder
 from rollout.files.encrypted.keys import Keys
 from rollout.format.labels import UNLABELLED
+from rollout.session.asyncio_bridge import change_in_thread
 from rollout.session.environment import Ports
 from rollout.session.shared_log import SharedLog
 from tests.enciphering import a_cipher
@@ -74,27 +74,26 @@ def test_an_interrupted_call_of_a_session_is_done_or_not_and_others_go_on(
 
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of the loop that was torn
-@pytest.mark.parametrize("points", [SIGNALS, LINES])
-def test_an_interrupted_pop_takes_nothing_out_that_was_added_after_it(points: Points, tmp_path: Path) -> None:
-    homes = (tmp_path / str(n) for n in itertools.count())
+def test_an_interrupted_change_is_never_made_behind_what_the_program_does_next() -> None:
+    torn = 0
 
     def run(points: Points, nth: int) -> int:
-        home = next(homes)
-        session = RolloutSession("s", home)
-        asyncio.run(session.add_items([item("a")]))
-        (path,) = home.rglob("rollout-*.jsonl")
-        with path.open("rb") as file:  # so that the pop is under way when the next call comes
-            fcntl.flock(file, fcntl.LOCK_EX)
-            given_back = threading.Timer(0.03, fcntl.flock, (file, fcntl.LOCK_UN))
-            given_back.start()
-            there = interrupt(points, nth, lambda: asyncio.run(session.pop_item()))
-            asyncio.run(session.add_items([item("later")]))
-            given_back.join()
-        assert [item["content"] for item in asyncio.run(session.get_items())][-1:] == ["later"]
-        session.close()
+        nonlocal torn
+        made: list[str] = []
+
+        def change() -> None:
+            time.sleep(0.005)
+            made.append("change")
+
+        there = interrupt(points, nth, lambda: asyncio.run(change_in_thread(change)))
+        made.append("next")
+        time.sleep(0.02)
+        assert made in (["change", "next"], ["next"])
+        torn += "change" not in made
         return there
 
-    assert at_points(points, run, 10 * MOST) > 5
+    assert at_points(SIGNALS, run, 10_000) > 5
+    assert torn
 
 
 @pytest.mark.parametrize("points", [SIGNALS, LINES])
