@@ -37,7 +37,10 @@ from rollout.items.events import (
 )
 from rollout.limits import DEFAULT, Limits
 
-_LABELLED = (*BOUNDARIES, TurnStarted, TurnEnded, TurnAborted)
+_SAID, _SESSION = LineKind.SAID, LineKind.SESSION  # a member of an enum takes its time to be found
+_LABELLED = frozenset({*BOUNDARIES, TurnStarted, TurnEnded, TurnAborted})
+_KEPT = frozenset({*BOUNDARIES, ProgramMessage, Replaced, WorldState, TurnsRemoved, ItemsRemoved})
+"""The events of which more than the place is kept, or which say what need not be kept of older ones."""
 
 
 class Collector:
@@ -96,11 +99,11 @@ class Collector:
         if not isinstance(event, LineKind):
             self._add(event, data, offset)
             return isinstance(event, TurnStarted)
-        if event is LineKind.SESSION:
+        if event is _SESSION:
             self._count_mute()
-        if event <= LineKind.SAID or self.traces:
+        if event <= _SAID or self.traces:
             run = self.trace(offset, len(data), event) if self.traces else self.run(offset, len(data))
-            if event <= LineKind.SAID:
+            if event <= _SAID:
                 run.event = ITEMS
                 run.count += 1
                 if not self.traces:
@@ -116,10 +119,12 @@ class Collector:
             if self.traces:
                 self._mark(event, offset, len(data))
             return
-        newer = self._newest()
+        newer, kind = self._newest(), type(event)
         mark = self._mark(event, offset, len(data))
-        if self.wants_turns and isinstance(event, _LABELLED):
+        if self.wants_turns and kind in _LABELLED:
             mark.label = label_of(data)
+        if kind not in _KEPT:
+            return
         if isinstance(event, BOUNDARIES):
             mark.data = data if self._holds() else None
             self.debt = max(0, self.debt - 1)
@@ -130,7 +135,7 @@ class Collector:
             self.shadow = self.shadow or (event.has_items and self.debt == 0)
         elif isinstance(event, WorldState):
             mark.data = data if self.wants_world and not self.shadow else None
-        elif isinstance(event, TurnsRemoved | ItemsRemoved):
+        else:
             mute = self._mute[1] if self._mute[0] == newer else 0
             mark.is_followed = not self.traces and newer < self.seq - 1 - mute
             if isinstance(event, TurnsRemoved):

@@ -38,6 +38,7 @@ BLANK = "blank"
 
 _UNSEEN = (EVENT, METADATA, METADATA, METADATA, EVENT)  # by the code of a line, beyond those of items
 _SAID = int(LineKind.SAID)
+_METADATA, _BROKEN = (Settings, WorldState, Replaced), (Damaged, Malformed)
 
 
 class Position(NamedTuple):
@@ -102,19 +103,21 @@ class LineStatuses:
             self._count += 1 if refs is None else len(refs)
 
     def _add(self, mark: Mark, refs: array[int] | None, turn: int, status: str, by: Position | None) -> None:
-        reason = mark.event.reason if isinstance(mark.event, Damaged | Malformed) else None
+        reason = mark.event.reason if isinstance(mark.event, _BROKEN) else None
         self._runs.append(Run(mark.segment, mark.offset, mark.newlines, turn, status, by, reason, refs))
 
     def _judge(self, mark: Mark) -> tuple[str, Position | None]:
         event = mark.event
-        if isinstance(event, Settings | WorldState | Replaced):
+        if isinstance(event, _METADATA):
             if mark.undone_by is not None:
                 return ROLLED_BACK, _position(mark.undone_by)
             if isinstance(event, Replaced):
                 self._compaction, self._removals = _position(mark), []
             return METADATA, None
-        if isinstance(event, Damaged | Malformed | Blank):
-            return BLANK if isinstance(event, Blank) else DAMAGED, None
+        if isinstance(event, Blank):
+            return BLANK, None
+        if isinstance(event, _BROKEN):
+            return DAMAGED, None
         if isinstance(event, ItemsRemoved) and mark.stands and event.count:
             self._removals.append((event.count, _position(mark)))
         return METADATA if isinstance(event, Unseen) else EVENT, None

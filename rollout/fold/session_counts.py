@@ -29,6 +29,7 @@ from rollout.items.events import (
 from rollout.items.kinds import TypeAndRole, texts_of
 
 IMAGE = "[image]"
+_SAID = int(LineKind.SAID)
 
 
 class Tally:
@@ -108,8 +109,8 @@ class Tally:
     def _count_run(self, refs: Sequence[int]) -> None:
         for ref in refs:
             code = unpack(ref)[1]
-            if code <= LineKind.SAID:
-                self._count_item(code == LineKind.SAID)
+            if code <= _SAID:
+                self._count_item(code == _SAID)
 
     def _count_item(self, is_message: bool) -> None:
         if self._removed:

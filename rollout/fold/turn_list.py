@@ -11,6 +11,7 @@ from rollout.format.labels import Label
 from rollout.items.dialect import AgentLine, Dialect, Entry
 from rollout.items.events import (
     BOUNDARIES,
+    ITEM_EVENTS,
     AgentMessage,
     Blank,
     Damaged,
@@ -27,6 +28,7 @@ from rollout.items.events import (
 )
 from rollout.items.history import History
 
+_ENDS = (TurnEnded, TurnAborted)
 _NO_EFFECT = (Malformed, Damaged, Blank)
 _NOTHING = (*_NO_EFFECT, Unseen)
 Fetch = Callable[[int, int, int], bytes]
@@ -96,11 +98,22 @@ def _shows(mark: Mark) -> bool:
 
 
 def _see_turn(span: Span, marks: Sequence[Mark]) -> SeenTurn:
-    items = [mark for mark in marks if mark.stands and mark.is_item]
     stands = turn_stands(marks)
-    told = [mark for mark in marks if mark.stands or not stands]
-    users = [mark.event for mark in told if isinstance(mark.event, BOUNDARIES)]
-    settings = [mark.event for mark in told if isinstance(mark.event, Settings) and span.fits(mark.event.turn_id)]
+    items: list[Mark] = []
+    users: list[UserMessage | AgentMessage] = []
+    settings: list[Settings] = []
+    plans: list[str] = []
+    for mark in marks:
+        event, is_standing = mark.event, mark.undone_by is None
+        if is_standing and isinstance(event, ITEM_EVENTS):
+            items.append(mark)
+        if is_standing or not stands:
+            if isinstance(event, BOUNDARIES):
+                users.append(event)
+            elif isinstance(event, Settings):
+                settings += [event] if span.fits(event.turn_id) else []
+            elif isinstance(event, PlanProposed):
+                plans.append(event.text)
     opened, ended = span.opening.event, None if span.ending is None else span.ending.event
     opening = marks[0]
     return SeenTurn(
@@ -111,13 +124,13 @@ def _see_turn(span: Span, marks: Sequence[Mark]) -> SeenTurn:
         opening=(opening.segment, opening.offset, opening.newlines),
         end=_end_of(marks),
         started=opened.time if isinstance(opened, TurnStarted) else None,
-        ended=ended.time if isinstance(ended, TurnEnded | TurnAborted) else None,
+        ended=ended.time if isinstance(ended, _ENDS) else None,
         model=settings[0].model if settings else None,
         items=tuple(map(_seen_items, items)),
         item_count=sum(mark.count if isinstance(mark, Run) else 1 for mark in items),
         user=users[0].text if users and isinstance(users[0], UserMessage) else None,
         label=span.opening.label,
-        plans=tuple(mark.event.text for mark in told if isinstance(mark.event, PlanProposed)),
+        plans=tuple(plans),
     )
 
 

@@ -24,6 +24,8 @@ from rollout.items.kinds import is_visible, texts_of
 from rollout.limits import TURN_TEXT_CHARACTERS
 
 P = TypeVar("P")
+_ITEM, _SAID, _EVENT = e.LineKind.ITEM, e.LineKind.SAID, e.LineKind.EVENT
+_METADATA, _SESSION = e.LineKind.METADATA, e.LineKind.SESSION
 
 
 class _Line(msgspec.Struct, Generic[P], frozen=True, gc=False):
@@ -68,37 +70,37 @@ def event_of(data: bytes, record: r.Envelope, wants_turns: bool) -> e.Event | e.
                 raise _MalformedError("it needs an object with a type")
             if type == "event_msg":
                 read = EVENTS.get(payload.type)
-                return e.LineKind.EVENT if read is None else read(data, wants_turns)
+                return _EVENT if read is None else read(data, wants_turns)
             if not is_visible(payload.type, payload.role):
-                return e.LineKind.METADATA
+                return _METADATA
             return _item(data, payload.type, payload.role, _payload.decode(data).payload, wants_turns)
         if type == "session_meta":
             if payload is None:
                 raise _MalformedError("it needs an object")
-            return e.LineKind.SESSION
+            return _SESSION
         read_record = _RECORDS.get(type or "")
-        return e.LineKind.METADATA if read_record is None else read_record(data)
+        return _METADATA if read_record is None else read_record(data)
     except (_MalformedError, msgspec.ValidationError, RecursionError) as why:
         return e.Malformed(f"malformed {type}: {why}")
 
 
 def _item(data: bytes, type: str, role: str | None, item: bytes | Raw, wants_turns: bool) -> e.Event | e.LineKind:
     if not is_visible(type, role):
-        return e.LineKind.METADATA
+        return _METADATA
     why = fault_in(data, type, item)
     if why is not None:
         raise _MalformedError(why)
     if type == "agent_message":
         return e.AgentMessage(is_made=False)
     if type != "message":
-        return e.LineKind.ITEM
+        return _ITEM
     if role in {"user", "developer"}:
         texts = texts_of(item) or []
         if is_contextual(role, texts):
             return e.ProgramMessage()
         if role == "user":
             return e.UserMessage("\n".join(texts)[:TURN_TEXT_CHARACTERS] if wants_turns and texts else None)
-    return e.LineKind.SAID if role == "assistant" else e.LineKind.ITEM
+    return _SAID if role == "assistant" else _ITEM
 
 
 def _turn_id(data: bytes) -> str | None:
@@ -114,7 +116,7 @@ def _time(data: bytes, wants_turns: bool) -> str | None:
 
 def _plan(data: bytes, wants_turns: bool) -> e.Event | e.LineKind:
     plan = plan_of(data) if wants_turns else None
-    return e.LineKind.EVENT if plan is None else e.PlanProposed(plan)
+    return _EVENT if plan is None else e.PlanProposed(plan)
 
 
 def _checked(count: int | None, key: str) -> int:

@@ -17,6 +17,7 @@ from rollout.dialects.codex.items import is_whole
 from rollout.format.strict_json import is_too_deep, is_utf8
 from rollout.items.events import ITEMS, EventSink, LineKind, LineRun
 from rollout.items.kinds import HIDDEN_ITEM_TYPES, ITEM_TYPES, Head
+from rollout.items.shapes import is_plainly_whole
 
 _QUOTE = ord('"')
 _CARE = 8  # not a kind of line: the sink looks at the record itself
@@ -49,7 +50,8 @@ _TAKING_BACK = frozenset({"thread_rolled_back", "items_removed", None})
 def collect(sink: EventSink, lines: Sequence[bytes], i: int, end: int, *, stop: int = -1) -> tuple[int, int, bool]:
     """See `rollout.items.dialect.Collect`."""
     depth, traces = sink.depth, sink.traces
-    loud = _LOUD[sink.wants_usage, sink.wants_turns]
+    wants_usage = sink.wants_usage
+    loud = _LOUD[wants_usage, sink.wants_turns]
     note, numbers = None, (_NO_NUMBERS,) * 3
     if sink.noting is not None:
         note, types = sink.noting
@@ -80,9 +82,9 @@ def collect(sink: EventSink, lines: Sequence[bytes], i: int, end: int, *, stop: 
             if kind == "event_msg":
                 code = _CARE if type in loud else _EVENT
             elif kind == "response_item" and type in _PLAIN:
-                code = _ITEM if is_whole(payload, data) else _CARE
+                code = _ITEM if is_plainly_whole(payload) or is_whole(payload, data) else _CARE
             elif kind == "response_item" and type == "message" and payload.role == "assistant":
-                code = _SAID if is_whole(payload, data) else _CARE
+                code = _SAID if is_plainly_whole(payload) or is_whole(payload, data) else _CARE
             else:
                 code = _CARE
         begin = end - len(data) - 1
@@ -111,7 +113,9 @@ def collect(sink: EventSink, lines: Sequence[bytes], i: int, end: int, *, stop: 
             before = len(sink.marks)
             sink.newlines += 1
             begins = sink.take(data, begin, envelope)
-            loud = _LOUD[sink.wants_usage, sink.wants_turns]
+            if sink.wants_usage is not wants_usage:
+                wants_usage = sink.wants_usage
+                loud = _LOUD[wants_usage, sink.wants_turns]
             if len(sink.marks) != before or traces:
                 run = None
         i, end = i - 1, begin
@@ -147,7 +151,7 @@ def collect_items(sink: EventSink, lines: Sequence[bytes], i: int, end: int, ite
             break
         if kind == "response_item":
             if head.role not in _NO_ROLES if head.type == "message" else head.type not in _NO_ITEMS:
-                if not is_whole(head, data):
+                if not (is_plainly_whole(head) or is_whole(head, data)):
                     break
                 items.append(data)
         elif kind not in quiet:

@@ -28,7 +28,7 @@ from rollout.home.index.entry import Entry
 
 NAME = "rollout-index.sqlite3"
 """The name of the file in a home."""
-SCHEMA = 7
+SCHEMA = 8
 """Of all tables of the file, those of the texts too: another number, and the file is begun anew."""
 _TIMEOUT_S = 10.0
 _LEVEL = 3
