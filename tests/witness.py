@@ -48,12 +48,24 @@ def message(role: str, *texts: str) -> dict[str, Any]:
 
 
 def count_lines(data: bytes) -> int:
-    """Whole lines, with or without the newline of the last one."""
+    """Whole lines, with or without the newline of the last one; without those of a batch that a crash has cut short.
+
+    They may be there again: what opening the log has cut off and written instead can be lost by a later crash.
+    """
     *lines, tail = data.split(b"\n")
+    if _decoded(tail) is not None:
+        lines.append(tail)
+    newest = _decoded(lines[-1]) if lines else None
+    k, n = newest.get("batch", [0, 0]) if newest is not None else (0, 0)
+    return len(lines) - (k if k < n else 0)
+
+
+def _decoded(line: bytes) -> dict[str, Any] | None:
     try:
-        return len(lines) + isinstance(json.loads(tail.strip(b"\0")), dict)
+        found = json.loads(line.strip(b"\0"))
     except ValueError:
-        return len(lines)
+        return None
+    return found if isinstance(found, dict) else None
 
 
 class Trial:
