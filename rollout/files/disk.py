@@ -136,7 +136,7 @@ class _AppendFile(_File):
         self._note = beside
         with contextlib.suppress(OSError):  # the lock holds without its note
             fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _OPEN | _NOFOLLOW, 0o600)
-            with io.FileIO(fd, "w") as note:
+            with _Descriptor(fd, "w") as note:
                 note.write(holder.encode())
 
     def hold(self, timeout_s: float) -> None:
