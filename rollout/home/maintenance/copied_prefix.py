@@ -23,7 +23,7 @@ from rollout.files import fork as forks
 from rollout.files.lineage import Opened
 from rollout.files.recovery import unmark
 from rollout.files.source import Origin
-from rollout.format import lines
+from rollout.format import records
 from rollout.format.records import Segment
 from rollout.limits import DEFAULT, Limits
 
@@ -71,7 +71,7 @@ def _match(child: Opened, start: int, segments: list[Segment], limits: Limits) -
     pending: set[str | None] = set()
     theirs = _records(segments, known)
     end: int | None = None
-    for line, child_end in _lines(child.source, start, child.source.size, limits):
+    for line, child_end in _lines(Segment(child.source, child.source.size), limits, start):
         if _is_meta(line):
             pending.add(_id_of(line))
             continue
@@ -86,7 +86,7 @@ def _match(child: Opened, start: int, segments: list[Segment], limits: Limits) -
 def _records(segments: list[Segment], known: set[str | None]) -> Iterator[bytes]:
     """The lines of the segments but for session_metas, whose ids become `known`."""
     for segment in segments:
-        for line, _ in _lines(segment.source, 0, segment.end, DEFAULT):
+        for line, _ in _lines(segment, DEFAULT):
             if _is_meta(line):
                 if (thread := _id_of(line)) is not None:
                     known.add(thread)
@@ -94,15 +94,12 @@ def _records(segments: list[Segment], known: set[str | None]) -> Iterator[bytes]
                 yield unmark(line + b"\n")[:-1] if _BATCH_SIGN in line[-64:] else line
 
 
-def _lines(source: lines.Source, start: int, end: int, limits: Limits) -> Iterator[tuple[bytes, int]]:
+def _lines(segment: Segment, limits: Limits, start: int = 0) -> Iterator[tuple[bytes, int]]:
     """Whole lines without their ends, each with the offset behind it; up to what is no line of ordinary length."""
-    for block in lines.forward(source, start, end, limits):
-        if not isinstance(block, lines.Batch):
+    for line in records.forward([segment], limits, start=start):
+        if line.skipped is not None or not line.ends:
             return
-        offset = block.offset
-        for line in block.lines[:-1]:
-            offset += len(line) + 1
-            yield line, offset
+        yield line.data, line.end
 
 
 def _is_copy(one: bytes, other: bytes) -> bool:
