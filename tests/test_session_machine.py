@@ -13,15 +13,15 @@ from tests import reference
 from tests.live_model import Seen
 from tests.paginated import PaginatedTrial
 from tests.session_machine import SessionMachine
-from tests.witness import START, Witness
+from tests.witness import START, Witness, cut_batch
 
 
 def visible(data: bytes) -> bytes:
     """Without a batch at the end that a crash has cut short, and without what stands behind it."""
     lines = data.rstrip(b"\0").split(b"\n")
     whole = [line for line in lines if line.strip(b"\0") and is_json(line.strip(b"\0"))]
-    k, n = json.loads(whole[-1].strip(b"\0")).get("batch", [0, 0]) if whole else [0, 0]
-    return data if k == n else b"".join(line + b"\n" for line in whole[:-k])
+    cut = cut_batch(whole)
+    return b"".join(line + b"\n" for line in whole[:-cut]) if cut else data
 
 
 def is_json(line: bytes) -> bool:

@@ -55,9 +55,14 @@ def count_lines(data: bytes) -> int:
     *lines, tail = data.split(b"\n")
     if _decoded(tail) is not None:
         lines.append(tail)
-    newest = _decoded(lines[-1]) if lines else None
-    k, n = newest.get("batch", [0, 0]) if newest is not None else (0, 0)
-    return len(lines) - (k if k < n else 0)
+    return len(lines) - cut_batch(lines)
+
+
+def cut_batch(lines: Sequence[bytes]) -> int:
+    """How many lines at the end are those of a batch that a crash has cut short."""
+    newest = next(filter(None, map(_decoded, reversed(lines))), {})
+    k, n = newest.get("batch", [0, 0])
+    return k if k < n else 0
 
 
 def _decoded(line: bytes) -> dict[str, Any] | None:
