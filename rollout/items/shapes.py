@@ -4,15 +4,18 @@ An item of a known type that lacks a key, or has another kind of value there, is
 it: it is as if it were not there (format.md, damage). Keys that are not known say nothing, and neither do items, or
 parts of a content, of a type that is not known yet: they stay.
 
-Each struct below is a row of the table: its fields are the keys that are looked at, those with a default may be null
-or missing. `is_whole` lets the common items pass by their heads alone, and asks the table of all others.
+A row of the table has the keys that are looked at; those that may be null may be missing. `is_plainly_whole` lets the
+common items pass by their heads alone; all others are put to the table.
 """
 
 from __future__ import annotations
 
+import functools
 import json
+import operator
+import types
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -24,42 +27,24 @@ _QUOTE = ord('"')
 _NULL = Raw(b"null")
 
 
-class _Row(msgspec.Struct, frozen=True, gc=False):
-    """What every item may have."""
-
-    id: str | None = None
-
-
-# Parts of a content. Where a part of a known type stands that its place has no room for, the item is malformed.
+def _struct(*, tag: str | None = None, **keys: Any) -> Any:
+    """A struct of these keys; one that can be null can be missing."""
+    fields = [(key, kind, None) if type(None) in get_args(kind) else (key, kind) for key, kind in keys.items()]
+    return msgspec.defstruct("Row", fields, frozen=True, gc=False, kw_only=True, tag_field=tag and "type", tag=tag)
 
 
-class _InputText(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="input_text"):
-    text: str
+def _item(**keys: Any) -> Any:
+    """A row of the table, with what every item may have."""
+    return _struct(id=_Text, **keys)
 
 
-class _OutputText(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="output_text"):
-    text: str
+def _list_of(*kinds: Any) -> Any:
+    return types.GenericAlias(list, (functools.reduce(operator.or_, kinds),))
 
 
-class _Text(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="text"):
-    text: str
-
-
-class _SummaryText(msgspec.Struct, frozen=True, gc=False):
-    type: Literal["summary_text"]  # no tag: where only one struct can stand, a missing tag is let pass
-    text: str
-
-
-class _ReasoningText(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="reasoning_text"):
-    text: str
-
-
-class _Encrypted(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="encrypted_content"):
-    encrypted_content: str
-
-
-class _Audio(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="input_audio"):
-    audio_url: str
+_Text: TypeAlias = str | None
+_Phase: TypeAlias = Literal["commentary", "final_answer"] | None
+_Time: TypeAlias = Annotated[int, msgspec.Meta(ge=0)] | None
 
 
 class _Image(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="input_image"):
@@ -72,163 +57,55 @@ class _Image(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="input
             raise ValueError("Object missing required field `image_url`")
 
 
-_Said = list[_InputText | _OutputText | _Image | _Audio]
-_Given = list[_InputText | _Image | _Audio | _Encrypted]
-_Thought = list[_ReasoningText | _Text]
-_Summed = list[_SummaryText]
-_KNOWN_PARTS = frozenset(
-    {
-        *("input_text", "output_text", "text", "summary_text", "reasoning_text"),
-        *("encrypted_content", "input_audio", "input_image"),
-    }
+# Parts of a content. Where a part of a known type stands that its place has no room for, the item is malformed.
+_PARTS = {
+    **{tag: _struct(tag=tag, text=str) for tag in ("input_text", "output_text", "text", "reasoning_text")},
+    "summary_text": _struct(type=Literal["summary_text"], text=str),  # a tag that is missing is let pass in no union
+    "encrypted_content": _struct(tag="encrypted_content", encrypted_content=str),
+    "input_audio": _struct(tag="input_audio", audio_url=str),
+    "input_image": _Image,
+}
+_INPUT, _SEALED = _PARTS["input_text"], _PARTS["encrypted_content"]
+_SAID = _list_of(_INPUT, _PARTS["output_text"], _Image, _PARTS["input_audio"])
+_GIVEN = _list_of(_INPUT, _Image, _PARTS["input_audio"], _SEALED)
+_THOUGHT = _list_of(_PARTS["reasoning_text"], _PARTS["text"])
+_SUMMED = _list_of(_PARTS["summary_text"])
+_SEARCHES = {
+    "search": _struct(tag="search", query=_Text, queries=list[str] | None),
+    "open_page": _struct(tag="open_page", url=_Text),
+    "find_in_page": _struct(tag="find_in_page", url=_Text, pattern=_Text),
+}
+_EXEC = _struct(
+    type=Literal["exec"],
+    command=list[str],
+    timeout_ms=_Time,
+    working_directory=_Text,
+    env=dict[str, str] | None,
+    user=_Text,
 )
-
-
-# Actions
-
-
-class _Exec(msgspec.Struct, frozen=True, gc=False):
-    type: Literal["exec"]
-    command: list[str]
-    timeout_ms: Annotated[int, msgspec.Meta(ge=0)] | None = None
-    working_directory: str | None = None
-    env: dict[str, str] | None = None
-    user: str | None = None
-
-
-class _Search(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="search"):
-    query: str | None = None
-    queries: list[str] | None = None
-
-
-class _OpenPage(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="open_page"):
-    url: str | None = None
-
-
-class _FindInPage(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="find_in_page"):
-    url: str | None = None
-    pattern: str | None = None
-
-
-_KNOWN_ACTIONS = frozenset({"search", "open_page", "find_in_page", "exec"})
-
-
-# Items
-
-
-class _Message(_Row, frozen=True, gc=False, kw_only=True):
-    role: str | None = None  # one without a role is not shown (S3), which is no damage
-    content: _Said
-    phase: Literal["commentary", "final_answer"] | None = None
-
-
-class _AgentMessage(_Row, frozen=True, gc=False, kw_only=True):
-    author: str
-    recipient: str
-    content: list[_InputText | _Encrypted]
-
-
-class _Reasoning(_Row, frozen=True, gc=False, kw_only=True):
-    summary: _Summed
-    content: _Thought | None = None
-    encrypted_content: str | None = None
-
-
-class _FunctionCall(_Row, frozen=True, gc=False, kw_only=True):
-    name: str
-    arguments: str
-    call_id: str
-    namespace: str | None = None
-
-
-class _CustomToolCall(_Row, frozen=True, gc=False, kw_only=True):
-    name: str
-    input: str
-    call_id: str
-    status: str | None = None
-
-
-class _FunctionOutput(_Row, frozen=True, gc=False, kw_only=True):
-    call_id: str | None = None
-    output: str | _Given
-
-
-class _CustomToolOutput(_Row, frozen=True, gc=False, kw_only=True):
-    call_id: str
-    output: str | _Given
-    name: str | None = None
-
-
-class _LocalShellCall(_Row, frozen=True, gc=False, kw_only=True):
-    call_id: str | None = None
-    status: Literal["completed", "in_progress", "incomplete"]
-    action: _Exec
-
-
-class _ToolSearchCall(_Row, frozen=True, gc=False, kw_only=True):
-    call_id: str | None = None
-    status: str | None = None
-    execution: str
-    arguments: Raw  # of any kind, but it has to be there
-
-
-class _ToolSearchOutput(_Row, frozen=True, gc=False, kw_only=True):
-    call_id: str | None = None
-    status: str
-    execution: str
-    tools: list[Raw]
-
-
-class _WebSearchCall(_Row, frozen=True, gc=False, kw_only=True):
-    status: str | None = None
-    action: _Search | _OpenPage | _FindInPage | None = None
-
-
-class _ImageGenerationCall(_Row, frozen=True, gc=False, kw_only=True):
-    status: str
-    result: str
-    revised_prompt: str | None = None
-
-
-class _Compaction(_Row, frozen=True, gc=False, kw_only=True):
-    encrypted_content: str
-
-
-class _ContextCompaction(_Row, frozen=True, gc=False, kw_only=True):
-    encrypted_content: str | None = None
-
-
-class _AdditionalTools(_Row, frozen=True, gc=False, kw_only=True):
-    role: str
-    tools: list[Raw]
-
-
-class _ConfigurationUpdate(_Row, frozen=True, gc=False, kw_only=True):
-    reasoning: dict[str, Any]
-
-
-_TABLE: Mapping[str, type[_Row]] = {
-    "message": _Message,
-    "agent_message": _AgentMessage,
-    "reasoning": _Reasoning,
-    "function_call": _FunctionCall,
-    "function_call_output": _FunctionOutput,
-    "custom_tool_call": _CustomToolCall,
-    "custom_tool_call_output": _CustomToolOutput,
-    "local_shell_call": _LocalShellCall,
-    "tool_search_call": _ToolSearchCall,
-    "tool_search_output": _ToolSearchOutput,
-    "web_search_call": _WebSearchCall,
-    "image_generation_call": _ImageGenerationCall,
-    "compaction": _Compaction,
-    "compaction_summary": _Compaction,
-    "context_compaction": _ContextCompaction,
-    "additional_tools": _AdditionalTools,
-    "configuration_update": _ConfigurationUpdate,
+_KNOWN_PARTS, _KNOWN_ACTIONS = frozenset(_PARTS), frozenset({*_SEARCHES, "exec"})
+_COMPACTION = _item(encrypted_content=str)
+_TABLE = {
+    "message": _item(role=_Text, content=_SAID, phase=_Phase),  # one without a role is not shown (S3): no damage
+    "agent_message": _item(author=str, recipient=str, content=_list_of(_INPUT, _SEALED)),
+    "reasoning": _item(summary=_SUMMED, content=_THOUGHT | None, encrypted_content=_Text),
+    "function_call": _item(name=str, arguments=str, call_id=str, namespace=_Text),
+    "function_call_output": _item(call_id=_Text, output=str | _GIVEN),
+    "custom_tool_call": _item(name=str, input=str, call_id=str, status=_Text),
+    "custom_tool_call_output": _item(call_id=str, output=str | _GIVEN, name=_Text),
+    "local_shell_call": _item(call_id=_Text, status=Literal["completed", "in_progress", "incomplete"], action=_EXEC),
+    "tool_search_call": _item(call_id=_Text, status=_Text, execution=str, arguments=Raw),  # of any kind, but there
+    "tool_search_output": _item(call_id=_Text, status=str, execution=str, tools=list[Raw]),
+    "web_search_call": _item(status=_Text, action=functools.reduce(operator.or_, _SEARCHES.values()) | None),
+    "image_generation_call": _item(status=str, result=str, revised_prompt=_Text),
+    "compaction": _COMPACTION,
+    "compaction_summary": _COMPACTION,
+    "context_compaction": _item(encrypted_content=_Text),
+    "additional_tools": _item(role=str, tools=list[Raw]),
+    "configuration_update": _item(reasoning=dict[str, Any]),
 }
 _CHECKS = {type: msgspec.json.Decoder(row).decode for type, row in _TABLE.items()}
-_said = msgspec.json.Decoder(_Said).decode
-_summed = msgspec.json.Decoder(_Summed).decode
+_said, _summed = msgspec.json.Decoder(_SAID).decode, msgspec.json.Decoder(_SUMMED).decode
 
 
 def _plain_message(head: Head) -> bool:
