@@ -9,7 +9,6 @@ import datetime
 import enum
 import functools
 import inspect
-import itertools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,8 @@ from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+from rollout_cli.completion import sessions, turns
 
 POSITION_AT = re.compile(r"-[1-9][0-9]*(@.*)?", re.DOTALL)
 """A word that is no option, though it begins as one: a position, or a moment of it. Only ASCII digits count."""
@@ -33,37 +34,27 @@ class PositionCommand(TyperCommand):
         """Every argument and option."""
         return _spared(super().get_params(ctx))
 
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Put all arguments behind `--`, in their order, if one of them is a position."""
-        takes_value = {
-            name
-            for option in self.params
-            if option.param_type_name == "option" and not getattr(option, "is_flag", False)
-            for name in option.opts
-        }
-        end = args.index("--") if "--" in args else len(args)
-        options: list[str] = []
-        arguments: list[str] = []
-        lacks_value, words = False, iter(args[:end])
-        for word in words:
-            if word in takes_value:
-                value = list(itertools.islice(words, 1))
-                options += [word, *value]
-                lacks_value = not value
-            elif word.startswith("-") and not POSITION_AT.fullmatch(word):
-                options.append(word)
+    def make_parser(self, ctx: Any) -> Any:
+        """One that takes a position as an argument wherever it stands."""
+        parser: Any = super().make_parser(ctx)
+        take_option = parser._process_opts
+
+        def take(word: str, state: Any) -> None:
+            if POSITION_AT.fullmatch(word):
+                state.largs.append(word)
             else:
-                arguments.append(word)
-        if lacks_value:
-            args = options  # which is what is wrong
-        elif any(map(POSITION_AT.fullmatch, arguments)):
-            args = [*options, "--", *arguments, *args[end + 1 :]]
+                take_option(word, state)
+
+        parser._process_opts = take
+        return parser
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the words; what is wrong with them says whose they are, which the lack of a value would not."""
         try:
             return super().parse_args(ctx, args)
         except typer.TyperException as error:
             told: Any = error
-            if getattr(told, "ctx", ctx) is None:  # an option that lacks its value does not say whose it is
-                told.ctx = ctx
+            told.ctx = ctx
             raise
 
 
@@ -106,26 +97,6 @@ Form = enum.StrEnum("Form", "html md json jsonl openai")
 """What a session can be written as for others."""
 
 
-def sessions(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """The sessions that an argument can name, with what they are called."""
-    from rollout_cli import completion
-
-    return list(completion.sessions(ctx.params.get("home"), incomplete))
-
-
-def _turns(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    from rollout_cli import completion
-
-    return list(completion.turns(ctx.params.get("home"), ctx.params.get("source") or "", incomplete))
-
-
-def kinds(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """The kinds of lines of the session that is named."""
-    from rollout_cli import completion
-
-    return list(completion.kinds(ctx.params.get("home"), ctx.params.get("source") or "", incomplete))
-
-
 Source = Annotated[str, typer.Argument(metavar="FILE|ID", help=_REFERENCE, autocompletion=sessions)]
 Reference = Annotated[str, typer.Argument(metavar="ID", help=_REFERENCE, autocompletion=sessions)]
 References = Annotated[list[str], typer.Argument(metavar="ID...", help=_REFERENCE, autocompletion=sessions)]
@@ -151,7 +122,7 @@ Home = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON with stable keys.")]
 TurnId = Annotated[
-    str | None, typer.Option("--turn", metavar="ID", help="Only lines of this turn.", autocompletion=_turns)
+    str | None, typer.Option("--turn", metavar="ID", help="Only lines of this turn.", autocompletion=turns)
 ]
 SessionId = Annotated[str | None, typer.Option("--session-id", metavar="ID", help="Only what carries this session id.")]
 Tags = Annotated[
@@ -163,7 +134,7 @@ At = Annotated[
     typer.Option(
         "--at",
         metavar="POSITION",
-        autocompletion=_turns,
+        autocompletion=turns,
         help="As it was then: behind a turn (its id or the beginning of it), ordinal:N, line:N or offset:N.",
     ),
 ]

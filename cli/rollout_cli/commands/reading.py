@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from rollout_cli import options, terminal
+from rollout_cli.completion import kinds
 from rollout_cli.failures import DAMAGE_FOUND, FINE, interruptible
 from rollout_cli.homes import point, reference, reference_at
 from rollout_cli.options import At, Home, Json, SessionId, Source, Status, Tags
@@ -205,7 +206,7 @@ def tail(
             "--kind",
             metavar="KIND",
             help="Only such lines: message, turn_context, …",
-            autocompletion=options.kinds,
+            autocompletion=kinds,
         ),
     ] = None,
     status: Statuses = None,
