@@ -67,11 +67,10 @@ if TYPE_CHECKING:
     from rollout.session.label_scope import label
     from rollout.session.log import SessionLog
     from rollout.session.moments import At, AtLine, AtOrdinal, at_line, at_ordinal
-    from rollout.session.playback import Playback, PlaybackView, replay
+    from rollout.session.playback import Playback, PlaybackView, Step, StepPosition, replay
     from rollout.session.reading import explain, reconstruct, records, turns, verify
     from rollout.session.record import Record
     from rollout.session.state import State, Turn
-    from rollout.session.steps import Step, StepPosition
     from rollout.session.summary import Milestone, Summary, ToolUse, TurnSummary, summarize
     from rollout.session.turn import AsyncTurn, OpenTurn
     from rollout.session.turn_context import TurnContext
@@ -248,8 +247,6 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.fold import projection as module
             case "TokenSpend":
                 from rollout.fold import token_ledger as module
-            case "Step" | "StepPosition":
-                from rollout.session import steps as module
             case "Tokens":
                 from rollout.items import tokens as module
             case "Truncation":
@@ -288,7 +285,7 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.session import log as module
             case "At" | "AtLine" | "AtOrdinal" | "at_line" | "at_ordinal":
                 from rollout.session import moments as module
-            case "Playback" | "PlaybackView" | "replay":
+            case "Playback" | "PlaybackView" | "Step" | "StepPosition" | "replay":
                 from rollout.session import playback as module
             case "explain" | "reconstruct" | "records" | "turns" | "verify":
                 from rollout.session import reading as module

@@ -29,16 +29,13 @@ STILL = {
     "rollout.files.log_end",
     "rollout.files.positions",
     # rollout.fold
-    "rollout.session.steps",
     # rollout.home
     "rollout.home.maintenance.disk_usage",
     # rollout.session
     "rollout.session.difference",
     "rollout.session.following",
     "rollout.session.log",
-    "rollout.session.playback",
     "rollout.session.state",
-    "rollout.session.status_at",
     "rollout.session.summary",
     "rollout.session.turn_context",
     "rollout.session.verification",

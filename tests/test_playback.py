@@ -62,7 +62,7 @@ def test_every_step_of_every_moment_is_what_explain_says_of_the_log_up_to_there(
             assert scene.step.position == place
             assert len(scene.steps) == min(count, stops.index(place) + 1)
             for step in scene.steps:
-                explained = told.get(step.offset)
+                explained = told.get(step.record.offset)
                 if explained is None:  # bytes that are no line of their own
                     assert step.status in {"damaged", "blank"}
                     continue
@@ -77,8 +77,11 @@ def test_all_steps_are_what_explain_says_of_the_whole_log(data: bytes) -> None:
     told = {each.offset: each for each in rollout.explain(data)}
     with rollout.replay(data) as playback:
         for step in playback.steps():
-            if step.offset in told:
-                assert (step.status, step.turn_id) == (told[step.offset].status, told[step.offset].turn_id)
+            if step.record.offset in told:
+                assert (step.status, step.turn_id) == (
+                    told[step.record.offset].status,
+                    told[step.record.offset].turn_id,
+                )
 
 
 @settings(max_examples=10)
@@ -182,7 +185,7 @@ def test_a_scene_tells_tokens_model_and_when_the_turn_began() -> None:
         last = playback.last()
         assert last is not None
         scene = playback.scene(last, 1)
-        assert (scene.tokens, scene.last_usage) == ({"total_tokens": 90}, {"total_tokens": 40})
+        assert (scene.tokens, scene.last_usage) == (rollout.Tokens(total=90), rollout.Tokens(total=40))
         assert scene.window_tokens == 200
         assert (scene.model, scene.turn_id, scene.turn_began) == ("m1", "t1", b.TIME)
 
@@ -218,7 +221,7 @@ def test_the_steps_of_a_fork_begin_in_its_parent(tmp_path: Path) -> None:
         assert playback.inherited(first) == parent.id
         assert playback.inherited(last) is None
         told = [(each.offset, each.status) for each in rollout.explain(child.path, home=tmp_path)]
-        assert [(step.offset, step.status) for step in playback.steps()] == told
+        assert [(step.record.offset, step.status) for step in playback.steps()] == told
         scene = playback.scene(last, 100)
         texts = [part["text"] for step in scene.steps for part in (step.item or {}).get("content", [])]
         assert texts == ["q1", "answer to q1", "q2", "answer to q2"]

@@ -75,19 +75,15 @@ class Run:
 
 
 class LineStatuses:
-    """Observes a reconstruction whose collector traces every line; see `is_enough` to end it early."""
+    """Observes a reconstruction whose collector traces every line."""
 
-    def __init__(self, wanted: int | None = None) -> None:
+    def __init__(self) -> None:
         self.turns: list[tuple[Span, int]] = []
         """The turns, newest first, each with the segment of its opening."""
         self._runs: list[Run] = []  # newest first
-        self._count, self._wanted = 0, wanted
+        self._count = 0
         self._compaction: Position | None = None
         self._removals: list[tuple[int, Position]] = []
-
-    def is_enough(self) -> bool:
-        """Whether as many lines are known as were wanted."""
-        return self._wanted is not None and self._count >= self._wanted
 
     def see(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
         """One settled block, older than all before."""

@@ -17,6 +17,8 @@ from rollout.fold.line_status import DAMAGED, LineStatuses
 from rollout.fold.line_types import Names
 from rollout.fold.turn_list import TurnCollector
 from rollout.format.lines import Damage
+from rollout.format.records import Segment
+from rollout.limits import Limits
 from rollout.session.record import Record, RecordReader
 from rollout.session.state import Turn, read_turns, turns_of
 
@@ -155,6 +157,23 @@ class Explanation:
                     reader = None if segment is None else RecordReader(segment, self._origin.limits)
                 is_read = reader is not None and line.type is not None and (wanted is None or wanted(line))
                 yield line, reader.at(line.offset) if reader is not None and is_read else None
+
+
+def statuses_back_to(
+    segments: Sequence[Segment],
+    oldest: tuple[int, int] | None,
+    limits: Limits,
+    progress: Callable[[int, int], None] | None = None,
+) -> LineStatuses:
+    """What became of the lines of a log (newest segment first), at least of all from `oldest` on (None: of all).
+
+    `oldest` is the number of a segment and an offset in it. No more is read than what became of these lines needs.
+    """
+    statuses = LineStatuses()
+    is_enough = None if oldest is None else lambda: statuses.oldest >= (oldest[0], -oldest[1])
+    collector = Collector(CODEX, wants_items=False, traces=True, limits=limits)
+    Reconstruction(segments, collector, observer=statuses, progress=progress, is_enough=is_enough).run()
+    return statuses
 
 
 def _hidden_lines(lineage: Lineage) -> list[int]:

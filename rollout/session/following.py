@@ -31,8 +31,8 @@ from rollout.files.source import Origin, find
 from rollout.format import lines, records
 from rollout.format.records import Segment
 from rollout.limits import DEFAULT, Limits
+from rollout.session.explanation import statuses_back_to
 from rollout.session.record import Record, read_records
-from rollout.session.status_at import NewestStatuses
 
 Happening: TypeAlias = Literal["line", "undone", "cut", "replaced"] | Whereto
 
@@ -153,21 +153,22 @@ class Tail:
             return
         newest, *older = lineage
         log = [dataclasses.replace(newest, end=end), *older]
-        statuses = NewestStatuses(log, now.lines - place.lines, self._limits)
+        statuses, threads = statuses_back_to(log, (0, place.end), self._limits), [each.thread for each in log]
         before, has_marker = tuple(self._visible), False
         for record in read_records(log, self._limits, segment=0, start=place.end, number=place.lines + 1):
             found = statuses.find(0, record.offset)
             status = found[1] if found else "damaged" if record.is_damaged else record.type
-            turn_id = statuses.turn_id(found[0]) if found else None
+            turn_id = statuses.turn_id(found[0].turn, threads) if found else None
             has_marker = has_marker or not _MARKERS.isdisjoint({record.type, record.kind or ""})
             if status == "visible":
                 self._visible.append(record.offset)
             yield FollowEvent("line", path, record, status, turn_id)
-        if has_marker and (what := self._taken_back(before, statuses)):
+        if has_marker and before and (what := self._taken_back(before, log)):
             yield FollowEvent("undone", path, what=what)
 
-    def _taken_back(self, before: Sequence[int], statuses: NewestStatuses) -> str:
+    def _taken_back(self, before: Sequence[int], log: Sequence[Segment]) -> str:
         """What became of lines that were told as visible, in words."""
+        statuses = statuses_back_to(log, (0, before[0]), self._limits)
         now = {offset: found[1] for offset in before if (found := statuses.find(0, offset)) is not None}
         counts = collections.Counter(status for status in now.values() if status in _LOST)
         self._visible = deque((each for each in self._visible if now.get(each) not in _LOST), _MOST_VISIBLE)

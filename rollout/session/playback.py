@@ -1,8 +1,8 @@
-"""`replay`: a session stepped through, each step seen as of its own moment.
+"""`replay`: a session stepped through, each line seen as of its own moment.
 
-A `Playback` reads what is looked at: opening one costs the heads of its files, a moment the lines that it shows and the
-turns that they lie in, whatever the size of the log. What became of a line is judged by the same fold as `explain`,
-over the log up to the moment; that judgement holds until the next line that compacts, rolls back or removes.
+Only what is looked at is read: opening costs the heads of the files, a moment the lines that it shows and the turns
+that they lie in, whatever the size of the log. What became of a line is told by the fold of `explain`, over the log up
+to the moment: the same line can be visible at one moment and rolled back at the next.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ import contextlib
 import dataclasses
 import itertools
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from rollout.dialects.codex import envelope as codec
 from rollout.dialects.codex.dialect import CODEX
 from rollout.dialects.codex.items import text_of
 from rollout.files.encrypted.keys import Cipher
@@ -24,28 +23,90 @@ from rollout.files.file_watch import Notice, Whereabouts
 from rollout.files.source import AnySource, Origin, find
 from rollout.fold.collector import Collector
 from rollout.fold.engine import Reconstruction
-from rollout.format.records import Segment
+from rollout.fold.line_status import LineStatuses
+from rollout.format import records, strict_json
+from rollout.format.records import Line, Segment
+from rollout.items import events
+from rollout.items.dialect import AgentLine
+from rollout.items.events import LineKind
 from rollout.items.history import History
+from rollout.items.tokens import TokenNote, Tokens
 from rollout.limits import DEFAULT, Limits
+from rollout.session.explanation import statuses_back_to
 from rollout.session.moments import At, origin_at
 from rollout.session.newest_items import recent_entries
-from rollout.session.status_at import StatusesAt
-from rollout.session.steps import (
-    COMPACTION,
-    CONTEXT,
-    START,
-    TOKENS,
-    Step,
-    StepPosition,
-    steps_backward,
-    steps_forward,
-    tokens_of,
-)
+from rollout.session.record import Record, read_line
 
+_KINDS: dict[object, str] = {
+    **dict.fromkeys((*events.ITEM_EVENTS, LineKind.ITEM, LineKind.SAID), "item"),
+    events.Replaced: "compaction",
+    events.TurnsRemoved: "rollback",
+    events.ItemsRemoved: "removal",
+    events.TurnStarted: "start",
+    events.TurnEnded: "end",
+    events.TurnAborted: "end",
+    events.Malformed: "damaged",
+    events.Settings: "context",
+    LineKind.SESSION: "session",
+}
+_STORY = frozenset({"item", "compaction", "rollback", "removal", "start", "end", "error", "damaged"})
 _LINES_A_PAUSE = 256
 _MORE_LINES = 64  # how far behind the steps of a scene tokens and the model are looked for
-_TOLD = 4  # things that lines tell of them
-_AGENTS = frozenset({"inter_agent_communication", "agent_message"})
+_TOLD = 4  # things that these lines tell of them
+
+
+@dataclasses.dataclass(frozen=True, slots=True, order=True)
+class StepPosition:
+    """A line: in file `segment` of the lineage (0 is the oldest), from byte `offset` to `end`."""
+
+    segment: int
+    offset: int
+    end: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Step:
+    """One line of a log, as of a moment.
+
+    `kind` is one of item, compaction, rollback, removal, start, end (of a turn), error, damaged, tokens, context,
+    session, other. `record` is what the line holds; of several records the last. `status` and `reason` are as in
+    `Explained`; `by_offset` is where the record lies that replaced, rolled back or removed it. `turn_id` is derived
+    where the log gives none.
+    """
+
+    position: StepPosition
+    kind: str
+    record: Record = dataclasses.field(repr=False)
+    status: str = ""
+    by_offset: int | None = None
+    turn_id: str | None = None
+    reason: str | None = None
+
+    @property
+    def name(self) -> str:
+        """The record's own kind."""
+        return self.record.type if self.record.is_damaged else self.record.kind or self.record.type
+
+    @property
+    def item(self) -> dict[str, Any] | None:
+        """What the model was shown; None for a step that is no item."""
+        if self.kind != "item":
+            return None
+        event = _event_of(self.record)
+        is_made = isinstance(event, events.AgentMessage) and event.is_made
+        found = strict_json.decode_value(CODEX.item_of(AgentLine(self.record.data) if is_made else self.record.data))
+        return found if isinstance(found, dict) else None
+
+    @property
+    def tokens(self) -> Tokens | None:
+        """The totals of the session, where the line tells them."""
+        note = _note_of(self.record)
+        return None if note is None or note.reading is None else note.reading.totals
+
+    @property
+    def is_story(self) -> bool:
+        """Whether it tells something to people that no other line tells."""
+        return self.kind in _STORY
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,8 +119,8 @@ class PlaybackView:
 
     steps: tuple[Step, ...]
     folded: bool
-    tokens: dict[str, Any] | None = None
-    last_usage: dict[str, Any] | None = None
+    tokens: Tokens | None = None
+    last_usage: Tokens | None = None
     window_tokens: int | None = None
     model: str | None = None
     turn_id: str | None = None
@@ -86,6 +147,9 @@ class Playback:
 
     def __init__(self, origin: Origin, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits = origin.limits
+        self._small = dataclasses.replace(
+            origin.limits, chunk_bytes=min(origin.limits.chunk_bytes, origin.limits.first_chunk_bytes)
+        )
         self.notice = None
         self._whereabouts: Whereabouts | None = None
         self._moved: Notice | None = None  # not opened yet
@@ -101,8 +165,7 @@ class Playback:
             segments: Sequence[Segment] = list(lineage)[::-1]
             self._exits = exits.pop_all()
         self._origin, self._lineage, self._segments = origin, lineage, segments
-        self._statuses = StatusesAt(self._segments, self._limits, self._small)
-        first = self._lineage.opened[0]
+        first = lineage.opened[0]
         self.session, self.thread_id, self.path = first.session, first.thread, origin.path
 
     def __enter__(self) -> Playback:
@@ -162,23 +225,20 @@ class Playback:
 
     def first(self, *, everything: bool = False) -> StepPosition | None:
         """The oldest step; None if there is none."""
-        return next((step.position for step in self._forward(0, 0) if everything or step.is_story), None)
+        return _first(self._forward(0, 0), everything)
 
     def last(self, *, everything: bool = False) -> StepPosition | None:
         """The newest step."""
         end = len(self._segments) - 1
-        steps = self._backward(end, self._segments[end].end)
-        return next((step.position for step in steps if everything or step.is_story), None)
+        return _first(self._backward(end, self._segments[end].end), everything)
 
     def after(self, position: StepPosition, *, everything: bool = False) -> StepPosition | None:
         """The step that comes next."""
-        steps = self._forward(position.segment, position.end)
-        return next((step.position for step in steps if everything or step.is_story), None)
+        return _first(self._forward(position.segment, position.end), everything)
 
     def before(self, position: StepPosition, *, everything: bool = False) -> StepPosition | None:
         """The step that came before."""
-        steps = self._backward(position.segment, position.offset)
-        return next((step.position for step in steps if everything or step.is_story), None)
+        return _first(self._backward(position.segment, position.offset), everything)
 
     def jump(
         self, position: StepPosition, kinds: Collection[str], *, back: bool = False
@@ -189,11 +249,23 @@ class Playback:
     def search(self, position: StepPosition, text: str, *, back: bool = False) -> Iterator[StepPosition | None]:
         """The next step with this text in it, in upper case or lower: of messages, calls and outputs."""
         wanted = text.casefold()
-        return self._look(position, lambda step: wanted in _text(step).casefold(), back=back)
+
+        def has_text(step: Step) -> bool:
+            found = text_of(step.record.data, step.record.envelope) if step.record.data else None
+            return found is not None and wanted in found[1].casefold()
+
+        return self._look(position, has_text, back=back)
 
     def next_turn(self, position: StepPosition) -> Iterator[StepPosition | None]:
         """Where the next turn begins: its task_started, or the message that opens it. None now and then."""
-        return self._look(position, self._opens_turn, back=False)
+
+        def opens_turn(step: Step) -> bool:
+            if step.kind != "item":
+                return step.kind == "start"
+            is_boundary = isinstance(_event_of(step.record), events.BOUNDARIES)
+            return is_boundary and self.scene(step.position, 1, everything=True).turn_position == step.position
+
+        return self._look(position, opens_turn, back=False)
 
     def turn_before(self, position: StepPosition) -> StepPosition | None:
         """Where the turn of a line begins; of a line where one begins, where the one before does. None if none does."""
@@ -205,75 +277,111 @@ class Playback:
 
     def scene(self, position: StepPosition, count: int, *, everything: bool = False, fold: bool = True) -> PlaybackView:
         """The newest `count` steps up to a position (or fewer, where there are no more), as of that moment."""
-        steps: list[Step] = []
-        folded, more = False, _MORE_LINES
+        steps: list[Step] = []  # newest first
+        more = _MORE_LINES
         told: dict[str, Any] = {}
         for step in self._backward(position.segment, position.end):
-            if step.kind in (TOKENS, CONTEXT):
-                _tell(told, step)
-            if len(steps) >= count:
+            note = _note_of(step.record)
+            if note is not None:
+                _keep_newest(told, note)
+            if len(steps) < count and (everything or step.is_story or step.position == position):
+                steps.append(step)
+            elif len(steps) >= count:
                 more -= 1
                 if not more or len(told) == _TOLD:
                     break
-                continue
-            if not (everything or step.is_story or step.position == position):
-                continue
-            judged = self._statuses.tell(step, position, count)
-            steps.append(judged)
-            if fold and judged.kind == COMPACTION and judged.status == "metadata":
-                folded = True
-                break
-        turn = self._statuses.turn_of(steps[0]) if steps else {}
-        return PlaybackView(tuple(reversed(steps)), folded, **told, **turn)
+        oldest = (position.segment - steps[-1].position.segment, steps[-1].record.offset)
+        statuses = statuses_back_to(self._up_to(position), oldest, self._limits)
+        steps = list(self._judged(steps, statuses, position.segment))
+        is_base = (n for n, step in enumerate(steps) if step.kind == "compaction" and step.status == "metadata")
+        base = next(is_base, None) if fold else None
+        shown = steps if base is None else steps[: base + 1]
+        opening = self._opening_of(steps[0], statuses, position.segment)
+        return PlaybackView(
+            tuple(reversed(shown)),
+            base is not None,
+            **told,
+            turn_id=steps[0].turn_id,
+            turn_began=None if opening is None else opening.record.timestamp,
+            turn_position=None if opening is None else opening.position,
+        )
 
     def seen(self, position: StepPosition, count: int) -> tuple[History, bool]:
         """The newest `count` items of the history that the model saw at a position, and whether that is all of it."""
-        segments = self._statuses.up_to(position.segment, position.end)
-        entries = recent_entries(segments, count + 1, self._limits)
-        history = (
-            Reconstruction(segments, Collector(CODEX, limits=self._limits)).run().history
-            if entries is None
-            else History(entries, CODEX)
-        )
+        log = self._up_to(position)
+        entries = recent_entries(log, count + 1, self._limits)
+        if entries is None:
+            history = Reconstruction(log, Collector(CODEX, limits=self._limits)).run().history
+        else:
+            history = History(entries, CODEX)
         return history[-count:], len(history) <= count
 
     def steps(self, *, progress: Callable[[int, int], None] | None = None) -> Iterator[Step]:
         """The step of each line, oldest first, as of the end of the log, as `explain` has it. Reads all, twice."""
-        judged = self._statuses.at_end(progress)
-        yield from map(judged, self._forward(0, 0))
+        statuses = statuses_back_to(self._segments[::-1], None, self._limits, progress)
+        yield from self._judged(self._forward(0, 0), statuses, len(self._segments) - 1)
+
+    def _up_to(self, position: StepPosition) -> list[Segment]:
+        """The log up to the end of a line, newest segment first."""
+        newest = dataclasses.replace(self._segments[position.segment], end=position.end)
+        return [newest, *self._segments[: position.segment][::-1]]
 
     def _forward(self, segment: int, offset: int) -> Iterator[Step]:
-        return steps_forward(self._segments, segment, offset, self._limits, small=self._small)
+        """The steps from a byte of a segment on."""
+        last = len(self._segments) - 1
+        lines = records.forward(self._segments[::-1], self._small, segment=last - segment, start=offset)
+        return self._steps_of(lines, last)
 
     def _backward(self, segment: int, end: int) -> Iterator[Step]:
-        return steps_backward(self._segments, segment, end, self._limits, small=self._small)
+        """The steps ahead of a byte, newest first."""
+        return self._steps_of(records.backward(self._up_to(StepPosition(segment, 0, end)), self._small), segment)
 
-    @property
-    def _small(self) -> Limits:
-        return dataclasses.replace(
-            self._limits, chunk_bytes=min(self._limits.chunk_bytes, self._limits.first_chunk_bytes)
-        )
+    def _steps_of(self, lines: Iterable[Line], newest: int) -> Iterator[Step]:
+        for line in lines:
+            if not line.data and line.skipped != "oversize":
+                continue
+            found = read_line(line, self._limits)
+            record = next((each for each in reversed(found) if each.data), found[-1])
+            yield Step(StepPosition(newest - line.segment, line.offset, line.end), _kind_of(record), record)
+
+    def _judged(self, steps: Iterable[Step], statuses: LineStatuses, newest: int) -> Iterator[Step]:
+        """The steps with what became of them; `newest` is the segment in which the moment lies."""
+        threads = [segment.thread for segment in self._segments[newest::-1]]
+        for step in steps:
+            found = statuses.find(newest - step.position.segment, step.record.offset)
+            if found is None:
+                reason = step.record.reason
+                yield dataclasses.replace(step, status="damaged" if reason else "blank", reason=reason)
+                continue
+            run, status, by = found
+            yield dataclasses.replace(
+                step,
+                status=status,
+                by_offset=None if by is None else by.offset,
+                turn_id=statuses.turn_id(run.turn, threads),
+                reason=step.record.reason or run.reason,
+            )
+
+    def _opening_of(self, step: Step, statuses: LineStatuses, newest: int) -> Step | None:
+        """The line that opened the turn of a step."""
+        found = statuses.find(newest - step.position.segment, step.record.offset)
+        if found is None or found[0].turn < 0:
+            return None
+        span, back = statuses.turns[found[0].turn]
+        segment, begin = newest - back, span.opening.offset
+        end = min(begin + span.opening.size + 1, self._segments[segment].end)
+        return next(each for each in self._backward(segment, end) if each.position.offset <= begin)
 
     def _look(
         self, position: StepPosition, fits: Callable[[Step], bool], *, back: bool
     ) -> Iterator[StepPosition | None]:
-        steps = (
-            self._backward(position.segment, position.offset) if back else self._forward(position.segment, position.end)
-        )
-        for count, step in enumerate(steps):
+        begin = self._backward(position.segment, position.offset) if back else None
+        for count, step in enumerate(begin or self._forward(position.segment, position.end)):
             if fits(step):
                 yield step.position
                 return
             if count % _LINES_A_PAUSE == 0:
                 yield None
-
-    def _opens_turn(self, step: Step) -> bool:
-        if step.kind == START:
-            return True
-        is_message = step.name == "message" and step.facts.get("role") == "user"
-        if not is_message and step.name not in _AGENTS:
-            return False
-        return self.scene(step.position, 1, everything=True).turn_position == step.position
 
 
 def replay(
@@ -307,19 +415,36 @@ def _name(segment: Segment) -> str:
     return "" if segment.path is None else Path(segment.path).name.removesuffix(".zst")
 
 
-def _tell(told: dict[str, Any], step: Step) -> None:
+def _first(steps: Iterator[Step], everything: bool) -> StepPosition | None:
+    return next((step.position for step in steps if everything or step.is_story), None)
+
+
+def _event_of(record: Record) -> events.Event | LineKind:
+    return CODEX.event_of(record.data, record.envelope, False)
+
+
+def _note_of(record: Record) -> TokenNote | None:
+    return CODEX.token_note(record.data, record.envelope) if record.data else None
+
+
+def _kind_of(record: Record) -> str:
+    if not record.data:
+        return "damaged" if record.is_damaged else "other"
+    event = _event_of(record)
+    kind = _KINDS.get(event if isinstance(event, LineKind) else type(event))
+    if kind is not None:
+        return kind
+    note = _note_of(record)
+    if note is not None and note.reading is not None:
+        return "tokens"
+    return "error" if event is LineKind.EVENT and record.kind == "error" else "other"
+
+
+def _keep_newest(told: dict[str, Any], note: TokenNote) -> None:
     """Keep what a line tells of tokens and the model, unless a newer one has told it."""
-    if step.kind == CONTEXT:
-        model = step.facts.get("model")
-        if isinstance(model, str):
-            told.setdefault("model", model)
-        return
-    for key, value in zip(("tokens", "last_usage", "window_tokens"), tokens_of(step), strict=True):
+    found: dict[str, object] = {"model": note.model}
+    if (reading := note.reading) is not None:
+        found = {"tokens": reading.totals, "last_usage": reading.last, "window_tokens": reading.window}
+    for key, value in found.items():
         if value is not None:
             told.setdefault(key, value)
-
-
-def _text(step: Step) -> str:
-    envelope = codec.decode_plain(step.data) if step.data else None
-    found = None if envelope is None else text_of(step.data, envelope)
-    return "" if found is None else found[1]

@@ -117,6 +117,17 @@ def read_records(
             yield from _odd(line, limits, is_tail=not line.ends and line.end == segments[line.segment].end)
 
 
+def read_line(line: Line, limits: Limits) -> list[Record]:
+    """The records of one line, oldest first; of one beyond the limit a damaged one without its bytes."""
+    if line.skipped:
+        reason = f"longer than the limit of {limits.line_bytes} bytes"
+        return [Record(DAMAGED, None, line.number, line.offset, b"", reason)]
+    envelope = codec.decode_plain(line.data, limits.depth)
+    if envelope is not None:
+        return [_record(envelope, line.number, line.offset, line.data, line.data)]
+    return list(_odd(line, limits, is_tail=False))
+
+
 class RecordReader:
     """Records of one segment at offsets that ascend; what lies between them is not decoded.
 

@@ -12,7 +12,7 @@ from rollout_cli.cells import preview
 from rollout_cli.printable import printable
 from rollout_cli.replay.player import Player, Sheet
 from rollout_cli.replay.printed import row
-from rollout_cli.replay.words import describe_step, style_of, tokens
+from rollout_cli.replay.words import describe_step, style_of
 from rollout_cli.terminal import Line
 from rollout_cli.units import duration, seconds_between
 
@@ -81,10 +81,10 @@ def _story(player: Player, columns: int, rows: int) -> list[Line]:
     for step in scene.steps:
         is_last = step is scene.step
         took = before or (None if step.kind == "start" else scene.turn_began if is_last else None)
-        total = tokens(scene.tokens) if is_last else None
+        total = scene.tokens.total if is_last and scene.tokens is not None else None
         line = row(step, took, columns, mark=">" if is_last else " ", began=scene.turn_began, total=total)
         shown.append(_emphasized(line) if is_last else line)
-        before = step.timestamp or before
+        before = step.record.timestamp or before
     return [*shown[-max(rows - len(text), 1) :], *text]
 
 
@@ -171,7 +171,7 @@ def _state(player: Player) -> Line:
         facts.insert(0, f"playing x{player.speed:g}")
     if player.follows:
         facts.insert(0, "following")
-    facts.append(f"byte {scene.step.offset}")
+    facts.append(f"byte {scene.step.record.offset}")
     return ((" " + "  ".join(filter(None, facts)), ""),)
 
 
@@ -184,13 +184,12 @@ def _fate(step: rollout.Step) -> str:
 def _turn(scene: rollout.PlaybackView) -> list[str]:
     if scene.turn_id is None:
         return []
-    passed = duration(seconds_between(scene.turn_began, scene.step.timestamp))
+    passed = duration(seconds_between(scene.turn_began, scene.step.record.timestamp))
     return [f"turn …{scene.turn_id[-8:]}" + (f" after {passed}" if passed else "")]
 
 
 def _tokens(scene: rollout.PlaybackView) -> list[str]:
-    total, last = tokens(scene.tokens), tokens(scene.last_usage)
-    found = [] if total is None else [f"{total:,} tokens"]
-    if last is not None and scene.window_tokens:
-        found.append(f"context {100 * last // scene.window_tokens} %")
+    found = [] if scene.tokens is None else [f"{scene.tokens.total:,} tokens"]
+    if scene.last_usage is not None and scene.window_tokens:
+        found.append(f"context {100 * scene.last_usage.total // scene.window_tokens} %")
     return found

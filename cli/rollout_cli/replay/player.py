@@ -131,8 +131,8 @@ class Player:
             self._due, self.is_playing = now + FOLLOW_S, self.follows
             return True
         if self._due is None:
-            later = self.playback.scene(upcoming, 1, everything=True).step.timestamp
-            self._due = now + wait_seconds(self.scene.step.timestamp, later, self.speed)
+            later = self.playback.scene(upcoming, 1, everything=True).step.record.timestamp
+            self._due = now + wait_seconds(self.scene.step.record.timestamp, later, self.speed)
         if now < self._due:
             return changed
         self._due = None

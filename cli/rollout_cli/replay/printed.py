@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from rollout_cli.cells import NARROW_COLUMNS, cut, preview, short_id, width
-from rollout_cli.replay.words import FATES, describe_step, style_of, tokens_told
+from rollout_cli.replay.words import FATES, describe_step, style_of
 from rollout_cli.terminal import Block, Line
 from rollout_cli.units import count, duration, local_time, seconds_between
 from rollout_cli.views import array, encode
@@ -29,12 +29,11 @@ class _Clock:
 
     def see(self, step: rollout.Step, *, is_shown: bool) -> None:
         if is_shown:
-            self.before = step.timestamp or self.before
+            self.before = step.record.timestamp or self.before
         if step.kind == "start":
-            self.began = step.timestamp
+            self.began = step.record.timestamp
         elif step.kind == "tokens":
-            total = tokens_told(step)
-            self.total = self.total if total is None else total
+            self.total = self.total if step.tokens is None else step.tokens.total
 
 
 def rows(
@@ -102,16 +101,16 @@ def row(
     """
     told = describe_step(step)
     style, label = style_of(step, told.label), cut(told.label, LABEL_COLUMNS)
-    passed = duration(seconds_between(before, step.timestamp))
+    passed = duration(seconds_between(before, step.record.timestamp))
     took = FATES.get(step.status, f"+{passed}" if passed else "")
     text = preview(told.text, columns)
     if step.kind == "start":
-        begun = preview(local_time(step.timestamp, seconds=True), columns)
+        begun = preview(local_time(step.record.timestamp, seconds=True), columns)
         room = _WIDE_COLUMNS if columns is None else columns
         text = text if room >= _WIDE_COLUMNS else short_id(text, columns)
         text = f"{text}  {begun}" if room >= NARROW_COLUMNS else text
     elif step.kind == "end":
-        lasted = duration(seconds_between(began, step.timestamp))
+        lasted = duration(seconds_between(began, step.record.timestamp))
         facts = (text, f"after {lasted}" if lasted else "", "" if total is None else f"{total:,} tokens in all")
         text = ", ".join(filter(None, facts))
     return (f"{mark} {took:>7}  ", "dim"), (label, style), " " * (LABEL_COLUMNS + 1 - width(label)), (text, style)
@@ -127,8 +126,8 @@ def document(steps: Iterable[rollout.Step], playback: rollout.Playback) -> Itera
                 "status": step.status,
                 "by_offset": step.by_offset,
                 "turn_id": step.turn_id,
-                "timestamp": step.timestamp,
-                "offset": step.offset,
+                "timestamp": step.record.timestamp,
+                "offset": step.record.offset,
                 "end_offset": step.position.end,
                 "inherited": playback.inherited(step.position),
                 "reason": step.reason,
@@ -146,10 +145,10 @@ def paced(
     """The steps as they come, or in recorded time, so many times as fast; a long pause is cut."""
     before: str | None = None
     for step in steps:
-        if speed is not None and (wait := wait_seconds(before, step.timestamp, speed)):
+        if speed is not None and (wait := wait_seconds(before, step.record.timestamp, speed)):
             flush()
             sleep(wait)
-        before = step.timestamp or before
+        before = step.record.timestamp or before
         yield step
 
 

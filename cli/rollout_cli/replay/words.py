@@ -39,11 +39,10 @@ def describe_step(step: rollout.Step) -> Described:
         return describe(step.item or {})
     if step.status == "damaged" or step.kind == "damaged":
         return Described("damaged", step.reason or "no record")
-    payload = step.payload
+    payload = step.record.payload
     facts: Mapping[str, Any] = payload if isinstance(payload, Mapping) else {}
     if step.kind == "tokens":
-        total = tokens_told(step)
-        return Described("tokens", to_json(payload) if total is None else f"{total:,} in all")
+        return Described("tokens", to_json(payload) if step.tokens is None else f"{step.tokens.total:,} in all")
     if step.kind in _KINDS:
         label, tell = _KINDS[step.kind]
         return Described(label, tell(facts))
@@ -56,21 +55,6 @@ def style_of(step: rollout.Step, label: str) -> str:
     """The rich style of a step's words."""
     fate = _FATE_STYLES.get(step.status)
     return fate if fate is not None else _STYLES.get(label, STYLES.get(label, ""))
-
-
-def tokens(usage: Mapping[str, Any] | None) -> int | None:
-    """The total of a usage."""
-    total = (usage or {}).get("total_tokens")
-    return total if isinstance(total, int) and not isinstance(total, bool) else None
-
-
-def tokens_told(step: rollout.Step) -> int | None:
-    """The total that a tokens step tells."""
-    payload = step.payload
-    facts = payload if isinstance(payload, Mapping) else {}
-    info = facts.get("info")
-    usage = info.get("total_token_usage") if isinstance(info, Mapping) else facts.get("thread_token_usage")
-    return tokens(usage if isinstance(usage, Mapping) else None)
 
 
 def _compaction(facts: Mapping[str, Any]) -> str:
