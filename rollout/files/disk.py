@@ -17,12 +17,14 @@ import stat
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Literal
 
+import msgspec
+
 from rollout.errors import Locked, NotARollout, NotFound, SourceError, WriteError
 from rollout.files.port import AnyPath, AppendFile, FileSystem, Holder, Listed, ReadFile, ShortWrite, Status, locked
-from rollout.files.weak_registry import Living
 
 if sys.platform == "win32":
     import msvcrt
@@ -74,15 +76,11 @@ class _File:
 
     def read_at(self, offset: int, n: int) -> bytes:
         try:
-            found = self._read_some(offset, n)
-            if len(found) == n or not found:
-                return found
-            pieces = [found]
-            read = len(found)
-            while read < n and (found := self._read_some(offset + read, n - read)):
-                pieces.append(found)
-                read += len(found)
-            return b"".join(pieces)
+            found = more = self._read_some(offset, n)
+            while more and len(found) < n:
+                more = self._read_some(offset + len(found), n - len(found))
+                found += more
+            return found
         except OSError as error:
             raise SourceError(f"cannot be read: {error.strerror}", path=self._path, offset=offset) from error
 
@@ -107,7 +105,7 @@ class _AppendFile(_File):
     def __init__(self, fd: int, path: str) -> None:
         super().__init__(fd, path)
         self.release = _unlocking(self._owner)
-        _held.add(self)
+        _open_files.add(weakref.ref(self, _open_files.discard))
 
     def append(self, data: bytes) -> int:
         written = os.write(self.fd, data)
@@ -125,19 +123,16 @@ class _AppendFile(_File):
         os.utime(self.fd if os.utime in os.supports_fd else self._path, ns=(ns, ns))
 
     def lock(self, holder: Holder, at: AnyPath | None = None) -> None:
-        self._path = self._path if at is None else os.fspath(at)
-        beside = _note_path(self._path)
         if at is None:
-            try:
-                _lock(self.fd)
-            except _HELD:
-                self._lock_behind_garbage()
-        self._check_place()
-        self._note = beside
+            self.hold(0)
+        else:
+            self._path = os.fspath(at)
+            self._check_place()
+        self._note = _note_path(self._path)
         with contextlib.suppress(OSError):  # the lock holds without its note
-            fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _OPEN | _NOFOLLOW, 0o600)
+            fd = os.open(self._note, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _OPEN | _NOFOLLOW, 0o600)
             with _Descriptor(fd, "w") as note:
-                note.write(holder.encode())
+                note.write(msgspec.json.encode(holder) + b"\n")
 
     def hold(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
@@ -164,12 +159,15 @@ class _AppendFile(_File):
         An exception that comes from outside keeps the frames that it has passed, and those of a generator's context
         manager keep it in turn: such a circle holds a file that nobody uses until it is collected.
         """
-        if any(file.identity == self._identity and file.fd not in {-1, self.fd} for file in _held.now()):
+        if any(file and self._is_another_open(file) for file in [known() for known in _open_files.copy()]):
             gc.collect()
         try:
             _lock(self.fd)
         except _HELD as error:
             raise locked(self._path, _read_note(_note_path(self._path))) from error
+
+    def _is_another_open(self, file: _AppendFile) -> bool:
+        return file.identity == self._identity and file.fd not in {-1, self.fd}
 
     def whereabouts(self) -> str | None:
         try:
@@ -180,15 +178,11 @@ class _AppendFile(_File):
         return found if (status.st_dev, status.st_ino) == self._identity else None
 
     def _check_place(self) -> None:
-        if not self._is_at_its_path():
-            raise Locked("was replaced while it was being opened", path=self._path, remedy="open it again")
-
-    def _is_at_its_path(self) -> bool:
-        try:
+        with contextlib.suppress(FileNotFoundError):
             status = os.lstat(self._path)
-        except FileNotFoundError:
-            return False
-        return (status.st_dev, status.st_ino) == self._identity
+            if (status.st_dev, status.st_ino) == self._identity:
+                return
+        raise Locked("was replaced while it was being opened", path=self._path, remedy="open it again")
 
     def close(self) -> None:
         if self._note is not None and self.fd >= 0:
@@ -197,13 +191,15 @@ class _AppendFile(_File):
         super().close()
 
 
-_held: Living[_AppendFile] = Living()
+_open_files: set[weakref.ref[_AppendFile]] = set()
+"""Those that are there. They leave it by a call into C: a function in Python would swallow an interrupt."""
 
 
 def _forget_in_child() -> None:
-    for file in _held.in_child():
-        file._note = None
-        file.close()
+    for known in _open_files.copy():
+        if (file := known()) is not None:
+            file._note = None
+            file.close()
 
 
 if sys.platform != "win32":
@@ -252,15 +248,10 @@ def _note_path(path: str) -> str:
 
 def _read_note(path: str) -> Holder | None:
     try:
-        fd = os.open(path, os.O_RDONLY | _OPEN | _NOFOLLOW)
-    except OSError:
-        return None
-    try:
-        return Holder.decode(os.read(fd, _NOTE_BYTES))
-    except OSError:
-        return None
-    finally:
-        os.close(fd)
+        with _Descriptor(os.open(path, os.O_RDONLY | _OPEN | _NOFOLLOW)) as note:
+            return msgspec.json.decode(note.read(_NOTE_BYTES), type=Holder)
+    except (OSError, ValueError, RecursionError, msgspec.DecodeError):
+        return None  # there is none, or it was not written whole
 
 
 def _regular(fd: int, path: str) -> int:
@@ -349,9 +340,6 @@ class RealFileSystem:
 
     def unlink(self, path: AnyPath) -> None:
         os.unlink(self._place(path))
-
-    def names(self, path: AnyPath) -> list[str]:
-        return sorted(os.listdir(path))
 
     def listed(self, path: AnyPath) -> list[Listed]:
         with os.scandir(path) as found:

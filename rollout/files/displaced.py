@@ -45,13 +45,6 @@ def stands_at_end(text: Source, line: bytes) -> bool:
     return payload in text.read_at(text.size - size, size)
 
 
-def again(error: Displaced) -> Displaced:
-    """The same error, to be raised once more."""
-    found = Displaced(error.message, path=error.path, remedy=error.remedy)
-    found.lines_at = error.lines_at
-    return found
-
-
 def _told(path: str, what: str, lines_at: str | None) -> Displaced:
     remedy = "make room for them, then commit or close again" if lines_at is None else f"open {lines_at}"
     where = "" if lines_at is None else f"; all lines that were acknowledged lie in {lines_at}"

@@ -16,9 +16,10 @@ import weakref
 
 from rollout.errors import Locked, NotARollout, NotFound
 from rollout.files.port import AnyPath, Holder, Listed, Status, locked
-from rollout.files.weak_registry import Living
 
 _nodes = itertools.count(1)
+_mutex = threading.RLock()
+"""Of all of them: what is done here takes no time."""
 _PAUSE_S = 0.0002
 
 
@@ -53,7 +54,7 @@ class MemoryFile:
         return bytes(self._node.data[offset : offset + n])
 
     def append(self, data: bytes) -> int:
-        with self._fs.mutex:
+        with _mutex:
             self._node.data += data
             self._node.mtime_ns = time.time_ns()
             return len(self._node.data)
@@ -62,7 +63,7 @@ class MemoryFile:
         """As the port says: there is no disk."""
 
     def truncate(self, size: int) -> None:
-        with self._fs.mutex:
+        with _mutex:
             del self._node.data[size:]
 
     def set_mtime(self, ns: int) -> None:
@@ -85,7 +86,7 @@ class MemoryFile:
             raise Locked("was replaced while it was being opened", path=self._path, remedy="open it again")
 
     def _take(self) -> bool:
-        with self._fs.mutex:
+        with _mutex:
             holder = None if self._node.holder is None else self._node.holder()
             if holder is None or holder is self:
                 self._node.holder = weakref.ref(self)
@@ -93,7 +94,7 @@ class MemoryFile:
             return False
 
     def release(self) -> None:
-        with self._fs.mutex:
+        with _mutex:
             if self._node.holder is not None and self._node.holder() is self:
                 self._node.holder = None
 
@@ -108,110 +109,93 @@ class MemoryFileSystem:
     """A tree of files; `/` is there from the start."""
 
     def __init__(self) -> None:
-        self.mutex = threading.RLock()
-        _file_systems.add(self)
-        self._files: dict[str, _Node] = {}
-        self._dirs = {os.path.abspath(os.sep)}
+        self._tree: dict[str, _Node | None] = {os.path.abspath(os.sep): None}  # by path; None is a directory
 
     def node(self, path: AnyPath) -> _Node | None:
         """The file at a path."""
-        return self._files.get(_name(path))
+        return self._tree.get(_name(path))
 
     def path_of(self, node: _Node) -> str | None:
         """A path of a file; None if it has none any more."""
-        with self.mutex:
-            return next((path for path, found in self._files.items() if found is node), None)
+        with _mutex:
+            return next((path for path, found in self._tree.items() if found is node), None)
 
     def open_read(self, path: AnyPath) -> MemoryFile:
-        name = _name(path)
-        if name in self._dirs:
-            raise NotARollout("is a directory, not a rollout", path=name, remedy="give the path of a rollout file")
-        node = self._files.get(name)
-        if node is None:
-            raise NotFound("there is no such file", path=name, remedy="check the path")
-        return MemoryFile(self, node, name)
+        try:
+            return self._open(_name(path))
+        except FileNotFoundError as error:
+            raise NotFound("there is no such file", path=path, remedy="check the path") from error
 
     def open_append(self, path: AnyPath, *, create: bool = False) -> MemoryFile:
-        name = _name(path)
-        with self.mutex:
-            self._check_parent(name)
-            if name in self._dirs:
-                raise NotARollout("is a directory, not a rollout", path=name, remedy="give the path of a rollout file")
-            if create and name in self._files:
-                raise _error(FileExistsError, errno.EEXIST, name)
-            if not create and name not in self._files:
-                raise _error(FileNotFoundError, errno.ENOENT, name)
-            return MemoryFile(self, self._files.setdefault(name, _Node()), name)
+        with _mutex:
+            if create:
+                self._add(_name(path), _Node())
+            return self._open(_name(path))
+
+    def _open(self, name: str) -> MemoryFile:
+        node = self._entry(name)
+        if node is None:
+            raise NotARollout("is a directory, not a rollout", path=name, remedy="give the path of a rollout file")
+        return MemoryFile(self, node, name)
 
     def write_new(self, path: AnyPath, data: bytes) -> None:
         self.open_append(path, create=True).append(data)
 
     def mkdir(self, path: AnyPath) -> None:
-        name = _name(path)
-        with self.mutex:
-            self._check_parent(name)
-            if name in self._dirs or name in self._files:
-                raise _error(FileExistsError, errno.EEXIST, name)
-            self._dirs.add(name)
+        with _mutex:
+            self._add(_name(path), None)
+
+    def _add(self, name: str, node: _Node | None) -> None:
+        self._entry(os.path.dirname(name))
+        if name in self._tree:
+            raise _error(errno.EEXIST, name)
+        self._tree[name] = node
 
     def sync_dir(self, path: AnyPath) -> None:
         """As the port says: there is no disk."""
 
     def rename(self, source: AnyPath, target: AnyPath) -> None:
-        with self.mutex:
-            self._check_parent(_name(target))
-            self._files[_name(target)] = self._take(_name(source))
+        with _mutex:
+            self._entry(os.path.dirname(_name(target)))
+            node = self._entry(_name(source))
+            del self._tree[_name(source)]
+            self._tree[_name(target)] = node
 
     def unlink(self, path: AnyPath) -> None:
-        with self.mutex:
-            self._take(_name(path))
-
-    def names(self, path: AnyPath) -> list[str]:
-        return [each.name for each in self.listed(path)]
+        with _mutex:
+            self._entry(_name(path))
+            del self._tree[_name(path)]
 
     def listed(self, path: AnyPath) -> list[Listed]:
         name = _name(path)
-        with self.mutex:
-            if name in self._files:
-                raise _error(NotADirectoryError, errno.ENOTDIR, name)
-            if name not in self._dirs:
-                raise _error(FileNotFoundError, errno.ENOENT, name)
-            found = [Listed(os.path.basename(each), "file") for each in self._files if os.path.dirname(each) == name]
-            found += [
-                Listed(os.path.basename(each), "directory")
-                for each in self._dirs
-                if each != name and os.path.dirname(each) == name
-            ]
-            return sorted(found)
+        with _mutex:
+            if self._entry(name) is not None:
+                raise _error(errno.ENOTDIR, name)
+            return sorted(
+                Listed(os.path.basename(each), "directory" if node is None else "file")
+                for each, node in self._tree.items()
+                if os.path.dirname(each) == name != each
+            )
 
     def status(self, path: AnyPath) -> Status:
-        node = self._files.get(_name(path))
-        if node is None and _name(path) in self._dirs:
-            return Status(0, 0, (0, 0), stat.S_IFDIR | 0o700)
-        if node is not None and os.fspath(path).endswith(f"{os.sep}."):
-            raise _error(NotADirectoryError, errno.ENOTDIR, _name(path))
+        node = self._entry(_name(path))
         if node is None:
-            raise _error(FileNotFoundError, errno.ENOENT, _name(path))
+            return Status(0, 0, (0, 0), stat.S_IFDIR | 0o700)
+        if os.fspath(path).endswith(f"{os.sep}."):
+            raise _error(errno.ENOTDIR, _name(path))
         return Status(len(node.data), node.mtime_ns, (0, node.number))
 
-    def _take(self, name: str) -> _Node:
+    def _entry(self, name: str) -> _Node | None:
         try:
-            return self._files.pop(name)
+            return self._tree[name]
         except KeyError:
-            raise _error(FileNotFoundError, errno.ENOENT, name) from None
-
-    def _check_parent(self, name: str) -> None:
-        if os.path.dirname(name) not in self._dirs:
-            raise _error(FileNotFoundError, errno.ENOENT, os.path.dirname(name))
-
-
-_file_systems: Living[MemoryFileSystem] = Living()
+            raise _error(errno.ENOENT, name) from None
 
 
 def _unlock_in_child() -> None:
     """What other threads held when the process was forked is never given back there."""
-    for fs in _file_systems.in_child():
-        fs.mutex = threading.RLock()
+    global _mutex  # noqa: PLW0603
+    _mutex = threading.RLock()
 
 
 if hasattr(os, "register_at_fork"):
@@ -222,5 +206,5 @@ def _name(path: AnyPath) -> str:
     return os.path.abspath(os.fspath(path))
 
 
-def _error(kind: type[OSError], number: int, name: str) -> OSError:
-    return kind(number, os.strerror(number), name)
+def _error(number: int, name: str) -> OSError:
+    return OSError(number, os.strerror(number), name)

@@ -15,13 +15,12 @@ import contextlib
 import dataclasses
 import enum
 import errno
-import json
 import os
 import stat
 from collections.abc import Callable, Iterator
 from typing import Literal, NamedTuple, Protocol
 
-from rollout.errors import Locked, NotFound, RolloutError, WriteError
+from rollout.errors import Locked, NotFound, WriteError
 
 AnyPath = str | os.PathLike[str]
 
@@ -51,19 +50,6 @@ class Holder:
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host} since {self.since}"
 
-    def encode(self) -> bytes:
-        """The note in the lock file: one JSON object."""
-        return json.dumps(dataclasses.asdict(self)).encode() + b"\n"
-
-    @classmethod
-    def decode(cls, note: bytes) -> Holder | None:
-        """The holder of a note; None for one that was not written whole."""
-        try:
-            found = json.loads(note)
-            return cls(int(found["pid"]), str(found["host"]), str(found["since"]))
-        except (ValueError, KeyError, TypeError, RecursionError):
-            return None
-
 
 def locked(path: str, holder: Holder | None) -> Locked:
     """The error for a lock that is taken."""
@@ -79,27 +65,22 @@ class ShortWrite(OSError):
         self.written, self.wanted = written, wanted
 
 
-def explain(error: OSError, path: AnyPath, what: str) -> RolloutError:
-    """The exception that says that a file could not be `what` (written, sealed, …), and why."""
-    match error:
-        case FileNotFoundError() | NotADirectoryError():
-            return NotFound("there is no such file", path=path, remedy="check the path")
-        case FileExistsError():
-            return WriteError("is there already", path=path, remedy="open it for append")
-        case PermissionError():
-            return WriteError(f"may not be {what}", path=path, remedy="check the permissions of it and its directories")
-        case _:
-            remedy = "mend what the system complains of, then try again"
-            return WriteError(f"cannot be {what}: {error.strerror}", path=path, remedy=remedy)
-
-
 @contextlib.contextmanager
-def explained(path: AnyPath, what: str) -> Iterator[None]:
-    """Turns an OSError into what `explain` makes of it."""
+def explained(
+    path: AnyPath, what: str, *, remedy: str = "mend what the system complains of, then try again"
+) -> Iterator[None]:
+    """Turns an OSError into the exception that says that a file could not be `what` (written, sealed, …), and why."""
     try:
         yield
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotFound("there is no such file", path=path, remedy="check the path") from error
+    except FileExistsError as error:
+        raise WriteError("is there already", path=path, remedy="open it for append") from error
+    except PermissionError as error:
+        way_out = "check the permissions of it and its directories"
+        raise WriteError(f"may not be {what}", path=path, remedy=way_out) from error
     except OSError as error:
-        raise explain(error, path, what) from error
+        raise WriteError(f"cannot be {what}: {error.strerror}", path=path, remedy=remedy) from error
 
 
 class Listed(NamedTuple):
@@ -220,16 +201,13 @@ class FileSystem(Protocol):
     def unlink(self, path: AnyPath) -> None:
         """Removes a name."""
 
-    def names(self, path: AnyPath) -> list[str]:
-        """The names in a directory, sorted.
+    def listed(self, path: AnyPath) -> list[Listed]:
+        """The names in a directory, sorted; no file is looked at where the directory tells its kind.
 
         Raises:
             FileNotFoundError: there is no such directory.
             NotADirectoryError: it is a file.
         """
-
-    def listed(self, path: AnyPath) -> list[Listed]:
-        """The same with their kinds; no file is looked at where the directory tells."""
 
     def status(self, path: AnyPath) -> Status:
         """Of what a path leads to, links followed.

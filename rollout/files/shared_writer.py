@@ -1,10 +1,10 @@
 """One file that several writers append to, in one process or in many: each locks it for an operation, not for life.
 
 What the others have written meanwhile is taken note of when the lock is got, and what a crash of one of them left at
-the end is mended then as opening a log does. Syncs happen without the lock, and threads share them (see `appender`):
+the end is mended then as opening a log does. Syncs happen without the lock, and threads share them (see `writer`):
 who builds on bytes of another that are not on the disk yet puts them there with his own.
 
-What is noted along with lines (see `appender`) is None where others may have written since.
+What is noted along with lines (see `writer`) is None where others may have written since.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from rollout.files import recovery
-from rollout.files.appender import Appender
 from rollout.files.directories import make_dirs
 from rollout.files.disk import AnyPath, AppendFile, FileSystem
 from rollout.files.port import Durability, ReadFile, explained
 from rollout.files.staging import remove_half_made
-from rollout.files.writer import closing_on_error
+from rollout.files.writer import Writer
 from rollout.limits import KIB
 
 T = TypeVar("T")
@@ -28,7 +27,7 @@ _CHUNK_BYTES = 8 * KIB
 """Read at a time where the end is looked at, which is done whenever another one has written: mostly one line."""
 
 
-class SharedWriter(Appender):
+class SharedWriter(Writer):
     """Made by `share`. `append` may only be called in `carry_out`, `commit` at any time but then."""
 
     def __init__(self, fs: FileSystem, path: str, file: AppendFile, dirs: list[str], durability: Durability) -> None:
@@ -65,18 +64,11 @@ class SharedWriter(Appender):
         name = os.fspath(path)
         with explained(name, "written"):
             file = fs.open_append(name)
-        with closing_on_error(file):
-            with explained(name, "written"):
-                dirs = [] if is_named else make_dirs(fs, os.path.dirname(name) or ".", root=root)
-            writer = cls(fs, name, file, dirs, Durability.NONE)
-            writer._holds_record = holds_record
-            writer._known = 0, None  # nothing of it was looked at
+            dirs = [] if is_named else make_dirs(fs, os.path.dirname(name) or ".", root=root)
+        writer = cls(fs, name, file, dirs, Durability.NONE)
+        writer._holds_record = holds_record
+        writer._known = 0, None  # nothing of it was looked at
         return writer
-
-    @property
-    def identity(self) -> tuple[int, int]:
-        """Of the file, as the port says."""
-        return self._file.identity
 
     def carry_out(self, work: Callable[[], T], timeout_s: float) -> T:
         """What `work` returns, called while nobody else writes, when the end is mended and known.
@@ -100,7 +92,7 @@ class SharedWriter(Appender):
         return found
 
     def close(self) -> None:
-        """As `Appender.close`; an operation of another thread is waited for."""
+        """As `Writer.close`; an operation of another thread is waited for."""
         with self._alone:
             super().close()
 

@@ -234,7 +234,7 @@ class Keeper:
 
     def _is_there(self, path: Path) -> bool:
         try:
-            return path.name in self.fs.names(path.parent)
+            return any(listed.name == path.name for listed in self.fs.listed(path.parent))
         except (FileNotFoundError, NotADirectoryError):
             return False
 

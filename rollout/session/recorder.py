@@ -22,9 +22,9 @@ from rollout.dialects.codex.item_events import ItemEvents
 from rollout.dialects.codex.new_records import turn_aborted
 from rollout.errors import Closed, Displaced, Poisoned, UsageError
 from rollout.files import recovery
-from rollout.files.appender import Appender
 from rollout.files.encrypted.lines import LineCipher
 from rollout.files.log_end import Ending, LeftOpen
+from rollout.files.writer import Writer
 from rollout.format.labels import Label
 from rollout.session.environment import Ports
 from rollout.session.label_scope import in_force
@@ -64,7 +64,7 @@ class Recorder:
 
     def __init__(
         self,
-        writer: Appender,
+        writer: Writer,
         ports: Ports,
         label: Label,
         thread: str = "",

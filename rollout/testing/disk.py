@@ -195,9 +195,6 @@ class SimulatedDisk:
             node, name = self._place(path)
             self.do(Op(OpKind.UNLINK, node, name, self._find(path)))
 
-    def names(self, path: AnyPath) -> list[str]:
-        return sorted(self._dirs[self._find_dir(path)])
-
     def listed(self, path: AnyPath) -> list[Listed]:
         names = self._dirs[self._find_dir(path)]
         return sorted(Listed(name, "directory" if node in self._dirs else "file") for name, node in names.items())

@@ -58,7 +58,7 @@ def test_a_second_writer_fails_at_once_with_who_holds_it(tmp_path: Path) -> None
     assert REAL.open_read(path).read_at(0, 100) == line(0)
     finish(process)
     reopen(path).close()
-    assert REAL.names(tmp_path) == ["a"]
+    assert [listed.name for listed in REAL.listed(tmp_path)] == ["a"]
 
 
 def test_the_same_process_has_one_writer_too(tmp_path: Path) -> None:

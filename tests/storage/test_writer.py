@@ -345,7 +345,7 @@ def test_a_write_that_was_cut_short_and_interrupted_is_taken_back() -> None:
 @pytest.mark.parametrize("kind", [OpKind.WRITE, OpKind.SYNC, OpKind.SYNC_DIR])
 def test_a_new_file_that_cannot_be_made_durable_is_not_left_behind(kind: OpKind) -> None:
     disk = SimulatedDisk(faults=[Fault(0, Effect.FAIL, kind)])
-    with pytest.raises(WriteError, match=r"could not be (written|put on the disk).*nothing of it is left"):
+    with pytest.raises(WriteError, match=r"cannot be written: Input/output error; nothing of it is left"):
         create(disk)
     assert not any(disk.tree().values())
     create(disk).close()

@@ -75,7 +75,7 @@ class ItemLog:
     def _append(self, work: Callable[[SharedRecorder], T]) -> T:
         def append(recorder: SharedRecorder) -> T:
             found = work(recorder)
-            self._whole = recorder.shared.identity, recorder.writer.end
+            self._whole = recorder.shared.file.identity, recorder.writer.end
             return found
 
         return self.shared.carry_out(append)
@@ -86,7 +86,7 @@ class ItemLog:
         return item_of(found) if found is not None else None
 
     def _pop(self, recorder: SharedRecorder) -> Entry | None:
-        identity, newest = recorder.shared.identity, self._newest
+        identity, newest = recorder.shared.file.identity, self._newest
         self._newest = None  # until what is appended stands
         is_known = newest is not None and newest.holds(0, identity, recorder.writer.end)
         if newest is None or not newest.holds(1, identity, recorder.writer.end):

@@ -218,7 +218,7 @@ def _encode(moved: Moved) -> bytes:
 
 def _next_number(fs: FileSystem, path: Path) -> Callable[[str], Path]:
     """Names beside `path` with the first number that none of them has: a backup and its damaged bytes share it."""
-    taken = set(fs.names(path.parent))
+    taken = {listed.name for listed in fs.listed(path.parent)}
     number = 1
     while not taken.isdisjoint(f"{path.name}.{what}-{number}" for what in ("backup", "damaged")):
         number += 1
