@@ -9,8 +9,11 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
+from rollout.limits import MIB
+
 _ALL_SQUARE = bytes.maketrans(b"{}", b"[]")
 _NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
+_MOST_DEPTH_INSIDE = 64
 _WINDOW_BYTES = 1 << 16
 """No more of a line is copied at a time to be looked at."""
 
@@ -73,6 +76,15 @@ def decode_value(data: bytes | Raw) -> Any:
     except (msgspec.DecodeError, ValueError):
         # a number beyond float (1e999 becomes infinity), or beyond Python's limit of digits
         return json.loads(bytes(data), parse_int=_long_int)
+
+
+def value_in(text: str, most: int = MIB) -> Any:
+    """The value of JSON in a string; None of what is none, or is longer or deeper than is looked into."""
+    data = text.encode(errors="surrogatepass") if len(text) <= most else b""
+    try:
+        return decode_value(data) if data and not is_too_deep(data, _MOST_DEPTH_INSIDE) else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def _long_int(digits: str) -> int | Decimal:

@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from rollout.format.strict_json import decode_value
+from rollout.format.strict_json import value_in
+from rollout.items.kinds import texts_in
 
 CALLS = {
     "function_call": "(no name)",
@@ -32,7 +33,6 @@ _BEGINNINGS = (
     *("aborted", "err:", "error:", "execution error", "exec command rejected", "failed to", "tool call error"),
     *("unsupported call", "unsupported custom tool", "patch rejected", "apply_patch verification failed"),
 )
-_MOST_JSON_CHARACTERS = 1 << 20
 _OUTPUT_LINE = "\nOutput:\n"
 """What stands ahead of what a command printed."""
 
@@ -60,18 +60,17 @@ def has_failed(item: Mapping[str, Any]) -> bool:
 def printed_by(output: object) -> Printed:
     """What the output of a call tells of the command that was run: its text without the lines about it."""
     if isinstance(output, list):
-        texts = [part.get("text") for part in output if isinstance(part, Mapping)]
-        return printed_by("\n".join(text for text in texts if isinstance(text, str)))
+        return printed_by("\n".join(texts_in(output)))
     if isinstance(output, Mapping):
         inner = output.get("output", output.get("content"))
         text = inner if isinstance(inner, str) else printed_by(inner).text if isinstance(inner, list) else ""
         return Printed(text, _code_of(output))
     if not isinstance(output, str):
         return Printed("", None)
-    head = output[:_HEAD_CHARACTERS]
-    told = _json_object(output) if head.lstrip().startswith("{") else None
+    told = _json_object(output)
     if told is not None and isinstance(told.get("output"), str):
         return Printed(told["output"], _code_of(told))
+    head = output[:_HEAD_CHARACTERS]
     begin = head.find(_OUTPUT_LINE)
     found = _CODE.search(head if begin < 0 else head[:begin])
     text = output if begin < 0 else output[begin + len(_OUTPUT_LINE) :]
@@ -80,42 +79,31 @@ def printed_by(output: object) -> Printed:
 
 def _tells_failure(output: object) -> bool:
     if isinstance(output, list):
-        parts = [part.get("text") for part in output[:4] if isinstance(part, Mapping)]
-        return any(isinstance(text, str) and _reads_as_failure(text) for text in parts)
-    if isinstance(output, Mapping):
-        return _has_failed(output) or _tells_failure(output.get("content"))
-    return isinstance(output, str) and _reads_as_failure(output)
+        return any(map(_tells_failure, texts_in(output[:4])))
+    if isinstance(output, str):
+        told = _json_object(output)
+        if told is not None:
+            return _is_failure(told)
+        head = output[:_HEAD_CHARACTERS].lstrip()
+        found = _CODE.search(head)
+        return int(found[1]) != 0 if found else head.lower().startswith(_BEGINNINGS)
+    return isinstance(output, Mapping) and (_is_failure(output) or _tells_failure(output.get("content")))
 
 
-def _has_failed(value: Mapping[str, Any]) -> bool:
-    if value.get("success") is False or value.get("is_error") is True or value.get("isError") is True:
+def _is_failure(told: Mapping[str, Any]) -> bool:
+    if told.get("success") is False or told.get("is_error") is True or told.get("isError") is True:
         return True
-    return _code_of(value) not in (None, 0)
+    return _code_of(told) not in (None, 0)
 
 
-def _code_of(value: Mapping[str, Any]) -> int | None:
+def _code_of(told: Mapping[str, Any]) -> int | None:
     """The exit code that an object tells, in its metadata perhaps; one that is not 0 counts."""
-    metadata = value.get("metadata")
+    metadata = told.get("metadata")
     inner = metadata if isinstance(metadata, Mapping) else {}
-    codes = [found.get("exit_code") for found in (value, inner)]
-    told = [code for code in codes if isinstance(code, int) and not isinstance(code, bool)]
-    return next((code for code in told if code != 0), told[0] if told else None)
+    codes = [code for found in (told, inner) if type(code := found.get("exit_code")) is int]
+    return next((code for code in codes if code != 0), codes[0] if codes else None)
 
 
 def _json_object(text: str) -> Mapping[str, Any] | None:
-    if len(text) > _MOST_JSON_CHARACTERS:
-        return None
-    try:
-        value = decode_value(text.encode())
-    except (ValueError, RecursionError):
-        return None
+    value = value_in(text) if text[:_HEAD_CHARACTERS].lstrip().startswith("{") else None
     return value if isinstance(value, Mapping) else None
-
-
-def _reads_as_failure(text: str) -> bool:
-    head = text[:_HEAD_CHARACTERS].lstrip()
-    if head.startswith("{") and len(text) <= _MOST_JSON_CHARACTERS:
-        value = _json_object(text)
-        return value is not None and _has_failed(value)
-    found = _CODE.search(head)
-    return int(found[1]) != 0 if found else head.lower().startswith(_BEGINNINGS)

@@ -109,17 +109,17 @@ def texts_of(item: bytes | msgspec.Raw) -> list[str] | None:
     try:
         content = _message.decode(item).content
     except msgspec.ValidationError:
-        return _odd_texts(item)
+        content = decode_value(item).get("content")
+        return texts_in(content) if isinstance(content, list) else None
     if content is None:
         return []
     return [content] if isinstance(content, str) else [part.text for part in content if part.text is not None]
 
 
-def _odd_texts(item: bytes | msgspec.Raw) -> list[str] | None:
-    content = decode_value(item).get("content")
-    if not isinstance(content, list):
-        return None
-    texts = [part.get("text") for part in content if isinstance(part, dict)]
+def texts_in(content: object) -> list[str]:
+    """The texts of a decoded content or output of any shape: itself, or those of its parts."""
+    parts = [{"text": content}] if isinstance(content, str) else content if isinstance(content, list) else []
+    texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
     return [text for text in texts if isinstance(text, str)]
 
 

@@ -18,9 +18,8 @@ from typing import Any
 
 import msgspec
 
-from rollout.format import strict_json
+from rollout.format.strict_json import value_in
 from rollout.items.secret_rules import PASSWORD_NAME, RULES, SECRET_NAME, Rule, is_password, is_token
-from rollout.limits import MIB
 
 _MASK = b"[redacted:"
 _RANKED = tuple(enumerate(RULES))
@@ -46,7 +45,6 @@ _SCHEME = re.compile(r"(?:bearer|basic|token|ssws)\s+", re.IGNORECASE)
 _PICTURE = re.compile(r"data:image/[a-z.+-]{1,20};base64,[A-Za-z0-9+/]*+={0,2}")
 _SEALED_KEY, _SEALED = "encrypted_content", re.compile(r"[A-Za-z0-9+/_-]{400,}+={0,2}")
 """What only the model's maker can read."""
-_MOST_JSON_BYTES, _MOST_DEPTH = MIB, 64
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
@@ -170,7 +168,7 @@ class Redactor:
             return text
         if text.startswith("data:image/") and _PICTURE.fullmatch(text):
             return text
-        inner = self._inside(text) if text[0] in "{[" and "\\" in text and len(text) <= _MOST_JSON_BYTES else text
+        inner = self._inside(text) if text[0] in "{[" and "\\" in text else text
         masked = self._masked(inner)
         if is_short and masked is text:
             self._remember(text)
@@ -178,12 +176,10 @@ class Redactor:
 
     def _inside(self, text: str) -> str:
         """JSON without secrets; what only begins as JSON does as it is."""
-        data = text.encode(errors="surrogatepass")
         try:
-            value = None if strict_json.is_too_deep(data, _MOST_DEPTH) else strict_json.decode_value(msgspec.Raw(data))
-            before, cleaned = self.total, self.value(value)
+            before, cleaned = self.total, self.value(value_in(text))
             return text if self.total == before else _encode(cleaned).decode()
-        except (msgspec.DecodeError, ValueError, RecursionError):
+        except (ValueError, RecursionError):  # a number too long for text, a value too deep
             return text
 
     def _named_value(self, key: str, value: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from rollout.format.strict_json import decode_value, is_too_deep
+from rollout.format.strict_json import decode_value, value_in
 from rollout.items.kinds import texts_of
 from rollout.limits import SEARCH_TEXT_CHARACTERS
 
@@ -91,13 +91,8 @@ def _answered(value: Any) -> str:
 
 def _opened(text: str) -> Any:
     """The value of a text that is JSON (an object or an array), else the text."""
-    if text[:1] not in ("{", "[") or len(text) > 4 * SEARCH_TEXT_CHARACTERS:
-        return text
-    encoded = text.encode()
-    try:
-        return text if is_too_deep(encoded, 64) else msgspec.json.decode(encoded)
-    except (msgspec.DecodeError, ValueError, RecursionError):
-        return text
+    value = value_in(text, 4 * SEARCH_TEXT_CHARACTERS) if text[:1] in ("{", "[") else None
+    return text if value is None else value
 
 
 def _joined(value: Any) -> str:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.dialects.codex.plans import plan_of, split_plans
-from tests.builders import event
+import rollout
+from rollout.dialects.codex.new_records import split_plans
+from tests.builders import completed, event, log, started
 
 
 @pytest.mark.parametrize(
@@ -41,11 +42,17 @@ def test_text_outside_of_plans_stays_as_it_is_and_holds_no_more_plans(text: str)
 
 
 def test_the_event_of_a_plan_gives_its_text_and_no_other_line_does() -> None:
-    assert plan_of(event("item_completed", item={"type": "Plan", "id": "t-plan", "text": "- a\n"})) == "- a\n"
+    assert plans_of(event("item_completed", item={"type": "Plan", "id": "t-plan", "text": "- a\n"})) == ["- a\n"]
     for other in (
         event("item_completed", item={"type": "AgentMessage", "text": '"Plan"'}),
         event("item_started", item={"type": "Plan", "text": "x"}),
         event("item_completed", item="Plan"),
         b'{"type":"Plan"',
     ):
-        assert plan_of(other) is None
+        assert plans_of(other) == []
+
+
+def plans_of(line: bytes) -> list[str]:
+    """The plans of a turn with this line in it."""
+    (turn,) = rollout.turns(log(started("t"), line, completed("t")))
+    return list(turn.plans)

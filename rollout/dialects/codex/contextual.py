@@ -12,6 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from rollout.items.kinds import texts_in
+
 USER_FRAGMENTS: tuple[tuple[str, str], ...] = (
     ("# agents.md instructions", "</instructions>"),
     *(
@@ -86,12 +88,8 @@ def is_program_message(item: Mapping[str, Any]) -> bool:
 
     Of role user (the project's instructions, the environment, what a hook said, …) or developer (permissions, …).
     """
-    role, content = item.get("role"), item.get("content")
-    if item.get("type") != "message" or not isinstance(role, str):
-        return False
-    parts = content if isinstance(content, list) else [{"text": content}]
-    texts = [part.get("text") for part in parts if isinstance(part, Mapping)]
-    return is_contextual(role, [text for text in texts if isinstance(text, str)])
+    type, role = item.get("type"), item.get("role")
+    return type == "message" and isinstance(role, str) and is_contextual(role, texts_in(item.get("content")))
 
 
 def _opening(text: str) -> str:
@@ -131,8 +129,5 @@ def is_summary(item: Mapping[str, Any], message: str | None = None) -> bool:
     """
     if item.get("type") != "message" or item.get("role") != "user":
         return False
-    content = item.get("content")
-    parts = [{"text": content}] if isinstance(content, str) else content if isinstance(content, list) else []
-    texts = [part.get("text") for part in parts if isinstance(part, dict)]
-    own = [text for text in texts if isinstance(text, str)]
+    own = texts_in(item.get("content"))
     return (bool(message) and "\n".join(own) == message) or any(map(begins_as_summary, own))

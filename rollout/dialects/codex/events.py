@@ -17,7 +17,6 @@ from rollout.dialects.codex import records as r
 from rollout.dialects.codex.contextual import is_contextual
 from rollout.dialects.codex.items import fault_in
 from rollout.dialects.codex.names import TURN_ABORTED, TURN_COMPLETED, TURN_STARTED
-from rollout.dialects.codex.plans import plan_of
 from rollout.format.strict_json import text_of
 from rollout.items import events as e
 from rollout.items.kinds import is_visible, texts_of
@@ -30,6 +29,15 @@ _METADATA, _SESSION = e.LineKind.METADATA, e.LineKind.SESSION
 
 class _Line(msgspec.Struct, Generic[P], frozen=True, gc=False):
     payload: P
+
+
+class _Shown(msgspec.Struct, frozen=True, gc=False):
+    type: str | None = None
+    text: str | None = None
+
+
+class _ItemEvent(msgspec.Struct, frozen=True, gc=False):
+    item: _Shown
 
 
 class _State(msgspec.Struct, frozen=True, gc=False):
@@ -49,6 +57,7 @@ _world = msgspec.json.Decoder(_Line[_State])
 _token_count = msgspec.json.Decoder(_Line[r.TokenCount])
 _token_usage = msgspec.json.Decoder(_Line[r.TokenUsage])
 _compacted_usage = msgspec.json.Decoder(_Line[_Usage])
+_item_event = msgspec.json.Decoder(_Line[_ItemEvent])
 _agent = msgspec.json.Decoder(_Line[r.Agent])
 _stamp = msgspec.json.Decoder(r.Stamp)
 _payload = msgspec.json.Decoder(_Line[Raw])
@@ -115,8 +124,11 @@ def _time(data: bytes, wants_turns: bool) -> str | None:
 
 
 def _plan(data: bytes, wants_turns: bool) -> e.Event | e.LineKind:
-    plan = plan_of(data) if wants_turns else None
-    return _EVENT if plan is None else e.PlanProposed(plan)
+    """A plan stands in an event of its own, so that it is found without the texts being searched again."""
+    with contextlib.suppress(msgspec.ValidationError):
+        shown = _item_event.decode(data).payload.item if wants_turns and b'"Plan"' in data else _Shown()
+        return e.PlanProposed(shown.text) if shown.type == "Plan" and shown.text is not None else _EVENT
+    return _EVENT
 
 
 def _checked(count: int | None, key: str) -> int:

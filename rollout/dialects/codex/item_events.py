@@ -13,16 +13,17 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from rollout.dialects.codex import patches
 from rollout.dialects.codex.contextual import is_contextual
-from rollout.dialects.codex.plans import split_plans
+from rollout.dialects.codex.names import TURN_STARTED
+from rollout.dialects.codex.new_records import split_plans
 from rollout.format import strict_json
 from rollout.items.calls import OUTPUTS, has_failed, printed_by
+from rollout.items.kinds import texts_in
 from rollout.limits import DEFAULT
 
 PAGINATED = "paginated"
@@ -39,15 +40,19 @@ _COMMAND_KEYS = {
 _DIRECTORY_KEYS = ("workdir", "working_directory")
 _PHASES = frozenset({"commentary", "final_answer"})
 _CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
-_TURN_BEGINS = frozenset({"task_started", "turn_started"})
 _LEGACY = {"user_message": "UserMessage", "agent_message": "AgentMessage", "context_compacted": "ContextCompaction"}
 """The events of legacy logs, and the items that tell the same here."""
+_FOLLOWING = frozenset({"UserMessage", "ContextCompaction"})
+"""What stands behind its record; all others stand ahead of it."""
 _IMAGE_TAG = re.compile(r"<image(?: name=[^\n]*)?>|</image>")
+_PATCHED_FILE = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.*)\n", re.MULTILINE)
+_MOVE = "*** Move to: "
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 _NOT_IN_URI = re.compile(rb"[^A-Za-z0-9_.~/:@!$&'()*+,;=-]")
 _MOST_BYTES = DEFAULT.line_bytes - 4096
 """A longer event is left out: no item is refused because of its event."""
 
+T = TypeVar("T")
 Record: TypeAlias = tuple[str, bytes]
 """The type of a line, and the JSON of its payload."""
 Item: TypeAlias = Mapping[str, Any]
@@ -60,14 +65,6 @@ class _Call(NamedTuple):
     begun_ms: int
 
 
-class _Shown(NamedTuple):
-    """An item as turns show it; it stands ahead of its record, unless it `follows` that."""
-
-    item: dict[str, Any]
-    follows: bool = False
-    begun_ms: int | None = None
-
-
 class ItemEvents:
     """Adds the events to what is written to one log, in the order in which it is written.
 
@@ -78,155 +75,134 @@ class ItemEvents:
     def __init__(self, thread: str, cwd: object, turn_id: str | None, new_id: Callable[[], str]) -> None:
         self._thread, self._turn_id, self._new_id = thread, turn_id, new_id
         self._cwd = cwd
-        self._calls: dict[str, _Call] = {}
-        self._taken: set[str] = set()  # ids in this turn: of two items with one id Codex shows the second alone
+        self._calls: dict[str, _Call | None] = {}  # of this turn; None: it has its output
+        self._taken: dict[str, bool | None] = {}  # ids in it: of two items with one id Codex shows the second alone
         self.writes = 0
         """So many writes are counted in."""
-        self._before: tuple[str | None, object, dict[str, _Call], set[str]] | None = None  # the newest of them
-        self._changes: list[Callable[[], object]] = []  # what it has done to these, as what undoes it
+        self._before = (self._turn_id, self._cwd, self._calls, self._taken)  # the newest of them
+        self._undo: list[Callable[[], None]] = []  # what it has changed in these
 
     def forget_newest(self) -> None:
         """The newest write does not stand: what it said is as if it had never been said. Can be repeated."""
-        if self._before is not None:
-            self._turn_id, self._cwd, self._calls, self._taken = self._before
-            for undo in reversed(self._changes):
-                undo()
+        self._turn_id, self._cwd, self._calls, self._taken = self._before
+        for undo in reversed(self._undo):
+            undo()
+
+    def _set(self, known: dict[str, T | None], key: str, value: T | None) -> None:
+        """Changes what is known of a call or an id, until the write is forgotten."""
+        self._undo.append(functools.partial(known.__setitem__, key, known.get(key)))
+        known[key] = value
 
     def add_to(self, records: Sequence[Record], unix_ms: int) -> list[Record]:
         """The records of one write, and their events among them; `unix_ms` is now."""
-        self._changes = []
+        self._undo = []
         self._before = self._turn_id, self._cwd, self._calls, self._taken
         self.writes += 1
         made: list[Record] = []
         told: set[str] = set()
         for record in records:
-            shown = self._show(*record, unix_ms, told)
-            told.update(each.item["type"] for each in shown)
-            made += self._events((each for each in shown if not each.follows), unix_ms)
+            item, begun_ms = self._show(*record, unix_ms, told)
             made.append(record)
-            made += self._events((each for each in shown if each.follows), unix_ms)
+            if item is None:
+                continue
+            told.add(item["type"])
+            keys = {"type": "item_completed", "thread_id": self._thread, "turn_id": self._turn_id, "item": item}
+            payload = msgspec.json.encode({**keys, "started_at_ms": begun_ms, "completed_at_ms": unix_ms})
+            if self._turn_id is not None and len(payload) <= _MOST_BYTES:
+                at = len(made) if item["type"] in _FOLLOWING else len(made) - 1
+                made.insert(at, ("event_msg", payload))
         return [record for record in made if _LEGACY.get(_event_type(record) or "") not in told]
 
-    def _events(self, shown: Iterable[_Shown], unix_ms: int) -> list[Record]:
-        if self._turn_id is None:
-            return []
-        keys = {"type": "item_completed", "thread_id": self._thread, "turn_id": self._turn_id}
-        payloads = []
-        for item, _, begun_ms in shown:
-            times = {"started_at_ms": unix_ms if begun_ms is None else begun_ms, "completed_at_ms": unix_ms}
-            payloads.append(msgspec.json.encode({**keys, "item": item, **times}))
-        return [("event_msg", payload) for payload in payloads if len(payload) <= _MOST_BYTES]
-
-    def _show(self, type: str, payload: bytes, unix_ms: int, told: set[str]) -> list[_Shown]:
-        """What is shown of a record; `told` are the items of this write that were shown before."""
+    def _show(self, type: str, payload: bytes, unix_ms: int, told: set[str]) -> tuple[dict[str, Any] | None, int]:
+        """What is shown of a record, and when that began; `told` are the items of this write that were shown before."""
         if type == "compacted":
-            return [_Shown({"type": "ContextCompaction", "id": self._new_id()}, follows=True)]
-        if type not in ("response_item", "event_msg", "turn_context"):
-            return []
-        if type == "event_msg" and not _may_tell(payload):
-            return []
-        value = strict_json.decode_value(payload)
+            return {"type": "ContextCompaction", "id": self._new_id()}, unix_ms
+        is_telling = type in ("response_item", "turn_context") or (type == "event_msg" and _may_tell(payload))
+        value = strict_json.decode_value(payload) if is_telling else None
         if not isinstance(value, dict):
-            return []
-        if type == "response_item":
-            return self._show_item(value, unix_ms, has_plan="Plan" in told)
+            return None, unix_ms
+        kind, call_id = value.get("type"), value.get("call_id")
         if type == "turn_context":
             self._cwd = value.get("cwd", self._cwd)
-        elif value.get("type") in _TURN_BEGINS:
-            self._begin(value.get("turn_id"))
-        elif value.get("type") == "item_completed" and isinstance(item := value.get("item"), dict):
-            told.add(str(item.get("type")))
-        return []
+        elif type == "event_msg" and kind in TURN_STARTED:
+            turn_id = value.get("turn_id")
+            self._turn_id = turn_id if isinstance(turn_id, str) else None
+            self._calls, self._taken = {}, {}
+        elif type == "event_msg":
+            if kind == "item_completed" and isinstance(item := value.get("item"), dict):
+                told.add(str(item.get("type")))
+        elif not isinstance(call_id, str) or (kind not in _CALLS and kind not in OUTPUTS):
+            return self._said(value, has_plan="Plan" in told), unix_ms
+        elif kind in _CALLS:
+            self._set(self._calls, call_id, _Call(value, unix_ms))
+        elif (call := self._calls.get(call_id)) is not None:
+            self._set(self._calls, call_id, None)
+            return self._result(call_id, call, value, unix_ms), call.begun_ms
+        return None, unix_ms
 
-    def _begin(self, turn_id: object) -> None:
-        self._turn_id = turn_id if isinstance(turn_id, str) else None
-        self._calls, self._taken = {}, set()
-
-    def _change(self, calls: dict[str, _Call], call_id: str, call: _Call | None) -> None:
-        """Sets what is known of a call, or (None) forgets it."""
-        before = calls.get(call_id)
-        self._changes.append(lambda: _set(calls, call_id, before))
-        _set(calls, call_id, call)
-
-    def _show_item(self, item: Item, unix_ms: int, *, has_plan: bool) -> list[_Shown]:
-        kind = item.get("type")
-        if kind == "message":
-            return self._message(item, has_plan)
+    def _said(self, item: Item, *, has_plan: bool) -> dict[str, Any] | None:
+        kind, role, parts = item.get("type"), item.get("role"), item.get("content")
+        texts = texts_in(parts)
         if kind == "reasoning":
-            told = {"summary_text": _texts(item.get("summary")), "raw_content": _texts(item.get("content"))}
-            return [_Shown({"type": "Reasoning", "id": self._name(item), **told})]
-        if kind == "web_search_call":
-            action = item.get("action")
+            told = {"summary_text": texts_in(item.get("summary")), "raw_content": texts}
+            return {"type": "Reasoning", "id": self._name(item), **told}
+        if kind == "web_search_call" and (action := item.get("action")):
             query = action.get("query") if isinstance(action, Mapping) else None
             keys = {"query": query if isinstance(query, str) else "", "action": action}
-            return [_Shown({"type": "WebSearch", "id": self._name(item), **keys})] if action else []
-        call_id = item.get("call_id")
-        if isinstance(call_id, str) and kind in _CALLS:
-            self._change(self._calls, call_id, _Call(item, unix_ms))
-        elif isinstance(call_id, str) and kind in OUTPUTS and (call := self._calls.get(call_id)) is not None:
-            self._change(self._calls, call_id, None)
-            shown = self._result(call_id, call.item, item)
-            return [] if shown is None else [_Shown(shown | _times(shown, call, unix_ms), begun_ms=call.begun_ms)]
-        return []
-
-    def _message(self, item: Item, has_plan: bool) -> list[_Shown]:
-        role, parts = item.get("role"), item.get("content")
-        if not isinstance(parts, list):
-            return []
-        texts = _texts(parts)
-        if role == "assistant":
-            text = "".join(texts)
-            text = split_plans(text)[0] if has_plan else text
-            phase = {"phase": item["phase"]} if item.get("phase") in _PHASES else {}
-            content = [{"type": "Text", "text": text}]
-            return (
-                [_Shown({"type": "AgentMessage", "id": self._name(item), "content": content, **phase})] if text else []
-            )
-        if role != "user" or is_contextual(role, texts):
-            return []
-        content = [part for part in map(_user_part, parts) if part is not None]
-        return [_Shown({"type": "UserMessage", "id": self._new_id(), "content": content}, follows=True)]
+            return {"type": "WebSearch", "id": self._name(item), **keys}
+        if kind != "message" or not isinstance(parts, list):
+            return None
+        if role == "user" and not is_contextual(role, texts):
+            content = [part for part in map(_user_part, parts) if part is not None]
+            return {"type": "UserMessage", "id": self._new_id(), "content": content}
+        text = "".join(texts) if role == "assistant" else ""
+        if not (text := split_plans(text)[0] if has_plan else text):
+            return None
+        phase = {"phase": item["phase"]} if item.get("phase") in _PHASES else {}
+        return {"type": "AgentMessage", "id": self._name(item), "content": [{"type": "Text", "text": text}], **phase}
 
     def _name(self, item: Item) -> str:
         """The item's own id, or one that no other item of the turn has."""
         own = item.get("id")
-        name = own if isinstance(own, str) and own and own not in self._taken else self._new_id()
-        if name not in self._taken:
-            self._changes.append(functools.partial(self._taken.discard, name))
-            self._taken.add(name)
+        name = own if isinstance(own, str) and own and not self._taken.get(own) else self._new_id()
+        self._set(self._taken, name, True)
         return name
 
-    def _result(self, call_id: str, call: Item, output: Item) -> dict[str, Any] | None:
+    def _result(self, call_id: str, made: _Call, output: Item, unix_ms: int) -> dict[str, Any] | None:
         """What a call and its output show; None if nothing was run, or it is not known what."""
-        printed = printed_by(output.get("output"))
+        call, printed = made.item, printed_by(output.get("output"))
         if printed.exit_code is None and (has_failed(output) or printed.text.rstrip().endswith("aborted by user")):
             return None
-        arguments = _arguments(call)
-        command, cwd = _command(call, arguments), self._directory(arguments)
-        patch = patches.patch_in(_patch_text(call, arguments, command))
-        status = "completed" if printed.exit_code in (None, 0) else "failed"
-        if patch is not None:
-            found = patches.changes_of(patch)
-            changes = {_absolute(path, cwd): _moved(change, cwd) for path, change in found.items()}
-            texts = (
-                {"stdout": printed.text, "stderr": ""}
-                if status == "completed"
-                else {"stdout": "", "stderr": printed.text}
-            )
-            return {"type": "FileChange", "id": call_id, "changes": changes, "status": status, **texts}
+        found = call.get("action", call.get("arguments"))
+        found = strict_json.value_in(found, DEFAULT.line_bytes) if isinstance(found, str) else found
+        arguments: Item = found if isinstance(found, Mapping) else {}
+        cwd = self._cwd if isinstance(self._cwd, str) and _is_absolute(self._cwd) else "/"
+        for own in [given for key in _DIRECTORY_KEYS if isinstance(given := arguments.get(key), str)][:1]:
+            cwd = _absolute(own, cwd)
+        command = _command(call, arguments)
+        is_fine = printed.exit_code in (None, 0)
+        status = "completed" if is_fine else "failed"
+        changes = _changes_of(_patch_text(call, arguments, command), cwd)
+        if changes is not None:
+            streams = {"stdout": printed.text if is_fine else "", "stderr": "" if is_fine else printed.text}
+            return {"type": "FileChange", "id": call_id, "changes": changes, "status": status, **streams}
         if call.get("name") == "view_image" and isinstance(path := arguments.get("path"), str):
             return {"type": "ImageView", "id": call_id, "path": _uri(_absolute(path, cwd))}
         if not command:
             return None
-        keys = {"command": command, "cwd": _uri(cwd), "parsed_cmd": [{"type": "unknown", "cmd": command[-1]}]}
-        told = {"source": "agent", "status": status, "aggregated_output": printed.text, "exit_code": printed.exit_code}
-        return {"type": "CommandExecution", "id": call_id, **keys, **told}
-
-    def _directory(self, arguments: Item) -> str:
-        """Where a call is carried out: an absolute path, as Codex shows no command without one."""
-        cwd = self._cwd if isinstance(self._cwd, str) and _is_absolute(self._cwd) else "/"
-        own = [found for key in _DIRECTORY_KEYS if isinstance(found := arguments.get(key), str)]
-        return _absolute(own[0], cwd) if own else cwd
+        seconds, ms = divmod(max(0, unix_ms - made.begun_ms), 1000)
+        return {
+            "type": "CommandExecution",
+            "id": call_id,
+            "command": command,
+            "cwd": _uri(cwd),
+            "parsed_cmd": [{"type": "unknown", "cmd": command[-1]}],
+            "source": "agent",
+            "status": status,
+            "aggregated_output": printed.text,
+            "exit_code": printed.exit_code,
+            "duration": {"secs": seconds, "nanos": ms * 1_000_000},
+        }
 
 
 def item_events_of(
@@ -235,13 +211,6 @@ def item_events_of(
     """For the log that this session_meta begins; None for a legacy one, which has no such events."""
     is_paginated = session.get("history_mode") == PAGINATED
     return ItemEvents(thread, session.get("cwd"), turn_id, new_id) if is_paginated else None
-
-
-def _set(calls: dict[str, _Call], call_id: str, call: _Call | None) -> None:
-    if call is None:
-        calls.pop(call_id, None)
-    else:
-        calls[call_id] = call
 
 
 def _may_tell(payload: bytes) -> bool:
@@ -258,20 +227,6 @@ def _event_type(record: Record) -> str | None:
     return msgspec.json.decode(record[1], type=_Event).type if record[0] == "event_msg" else None
 
 
-def _times(shown: Item, call: _Call, unix_ms: int) -> dict[str, Any]:
-    """How long a command took, as far as the log tells."""
-    if shown["type"] != "CommandExecution":
-        return {}
-    seconds, ms = divmod(max(0, unix_ms - call.begun_ms), 1000)
-    return {"duration": {"secs": seconds, "nanos": ms * 1_000_000}}
-
-
-def _texts(parts: object) -> list[str]:
-    """The texts of a list of parts."""
-    found = [part.get("text") for part in parts if isinstance(part, Mapping)] if isinstance(parts, list) else []
-    return [text for text in found if isinstance(text, str)]
-
-
 def _user_part(part: object) -> dict[str, Any] | None:
     """One part of a user's message; None for what stands around a picture, and for what is not known."""
     if not isinstance(part, Mapping):
@@ -280,18 +235,6 @@ def _user_part(part: object) -> dict[str, Any] | None:
     if isinstance(text, str):
         return None if _IMAGE_TAG.fullmatch(text) else {"type": "text", "text": text, "text_elements": []}
     return {"type": "image", "image_url": url} if isinstance(url, str) else None
-
-
-def _arguments(call: Item) -> Item:
-    """The arguments of a call: an object, be it JSON in a string."""
-    found = call.get("action", call.get("arguments"))
-    if isinstance(found, str):
-        data = found.encode(errors="surrogatepass")
-        try:
-            found = None if strict_json.is_too_deep(data, DEFAULT.depth) else msgspec.json.decode(data)
-        except (msgspec.DecodeError, ValueError, RecursionError):
-            found = None
-    return found if isinstance(found, Mapping) else {}
 
 
 def _command(call: Item, arguments: Item) -> list[str]:
@@ -313,9 +256,39 @@ def _patch_text(call: Item, arguments: Item, command: Sequence[str]) -> str:
     return command[-1]
 
 
-def _moved(change: Mapping[str, Any], cwd: str) -> dict[str, Any]:
-    target = change.get("move_path")
-    return {**change, "move_path": _absolute(target, cwd)} if target else dict(change)
+def _changes_of(text: str, cwd: str) -> dict[str, dict[str, Any]] | None:
+    """The changes by path of the patch that a text holds (in a here-document, say); None if it holds none.
+
+    {"type": "add", "content"}, {"type": "delete", "content"} or {"type": "update", "unified_diff", "move_path"}: what
+    stood in a deleted file is not in the patch, nor are the numbers of the lines that change.
+
+    *** Begin Patch
+    *** Add File: a.txt
+    +a line
+    *** Update File: b.txt
+    *** Move to: c.txt
+    @@ def f():
+    -    old
+    +    new
+    *** Delete File: d.txt
+    *** End Patch
+    """
+    begin = text.find("*** Begin Patch")
+    first, end = text.find("\n", begin), text.find("\n*** End Patch", begin)
+    if not 0 <= begin < first <= end:
+        return None
+    changes: dict[str, dict[str, Any]] = {}
+    _, *sections = _PATCHED_FILE.split(text[first + 1 : end + 1])
+    for kind, path, body in zip(sections[::3], sections[1::3], sections[2::3], strict=True):
+        moves = [line for line in body.split("\n") if line.startswith(_MOVE)]
+        lines = [line for line in body.split("\n")[:-1] if line not in ("*** End of File", *moves)]
+        if kind == "Update":
+            target = _absolute(moves[-1].removeprefix(_MOVE), cwd) if moves else None
+            change = {"unified_diff": "".join(f"{line}\n" for line in lines), "move_path": target}
+        else:
+            change = {"content": "".join(f"{line[1:] if kind == 'Add' else line}\n" for line in lines)}
+        changes[_absolute(path, cwd)] = {"type": kind.lower(), **change}
+    return changes
 
 
 def _is_absolute(path: str) -> bool:

@@ -6,13 +6,13 @@ ahead of it. All are encoded here; `encoder` puts them into lines.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from rollout.dialects.codex.encoder import AnyItem, Part, encode, encode_items, event
-from rollout.dialects.codex.plans import split_plans
 from rollout.errors import RecordError
 from rollout.items.kinds import texts_of
 
@@ -20,6 +20,14 @@ ABORT_REASONS = ("interrupted", "replaced", "review_ended")
 ABORTED_TEXT = (
     "<turn_aborted>\nThe previous turn was interrupted before it was finished. Commands that were running may still be "
     "running in the background; those that were aborted may have been carried out in part.\n</turn_aborted>"
+)
+
+
+_LINE_ENDS = r"[^\S\n]*(?:\n|\Z)"
+_PLAN = re.compile(
+    rf"^[^\S\n]*<proposed_plan>(?:{_LINE_ENDS}(.*?)(?:^[^\S\n]*</proposed_plan>{_LINE_ENDS}|\Z)"
+    rf"|([^\n]*)</proposed_plan>{_LINE_ENDS})",
+    re.MULTILINE | re.DOTALL,
 )
 
 
@@ -93,6 +101,18 @@ def assistant_message(payload: bytes, thread: str, turn_id: str, plans: int) -> 
         told = {"type": "Plan", "id": name, "text": plan}
         parts.append(event("item_completed", {"thread_id": thread, "turn_id": turn_id, "item": told}))
     return [*parts, item(payload)], text, plans + len(found)
+
+
+def split_plans(text: str) -> tuple[str, list[str]]:
+    """The text of an assistant without its plans, and the plans in order; lines keep their ends, blank plans are none.
+
+    A plan begins with a line that is its opening tag alone and ends with a line that is its closing tag alone, or with
+    the text; or it is one line that begins with the one and ends with the other. A tag among other words is no tag.
+    """
+    if "<proposed_plan>" not in text:
+        return text, []
+    plans = [found[1] if found[2] is None else found[2].strip() for found in _PLAN.finditer(text)]
+    return _PLAN.sub("", text), [plan for plan in plans if plan.strip()]
 
 
 def compaction(replacement_history: Iterable[AnyItem], message: str = "") -> Part:
