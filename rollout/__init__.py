@@ -47,8 +47,7 @@ if TYPE_CHECKING:
     from rollout.home.index.index import IndexStatus
     from rollout.home.listing import SessionPage
     from rollout.home.maintenance.disk_usage import DiskUsage, FileUsage
-    from rollout.home.maintenance.repair import RepairPlan, RepairResult, apply_repair, plan_repair
-    from rollout.home.maintenance.repair_plan import RepairStep
+    from rollout.home.maintenance.repair import RepairPlan, RepairResult, RepairStep, apply_repair, plan_repair
     from rollout.home.row import SessionRow
     from rollout.home.search import Hit, Hits
     from rollout.home.stats import Stats, StatsRow
@@ -211,8 +210,6 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.home import filters as module
             case "Skipped":
                 from rollout.home import threads as module
-            case "RepairStep":
-                from rollout.home.maintenance import repair_plan as module
             case "SessionId":
                 from rollout import ids as module
             case "FileSystem":
@@ -319,7 +316,7 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.session import turn as module
             case "TurnContext":
                 from rollout.session import turn_context as module
-            case "RepairResult" | "RepairPlan" | "apply_repair" | "plan_repair":
+            case "RepairStep" | "RepairResult" | "RepairPlan" | "apply_repair" | "plan_repair":
                 from rollout.home.maintenance import repair as module
             case "DiskUsage" | "FileUsage":
                 from rollout.home.maintenance import disk_usage as module

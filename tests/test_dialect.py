@@ -28,9 +28,6 @@ STILL = {
     # rollout.files
     "rollout.files.log_end",
     "rollout.files.positions",
-    # rollout.fold
-    # rollout.home
-    "rollout.home.maintenance.disk_usage",
     # rollout.session
     "rollout.session.difference",
     "rollout.session.following",

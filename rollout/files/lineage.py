@@ -31,7 +31,7 @@ from rollout.files.sealed.reader import SealedSource, is_sealed, twin
 from rollout.format import lines, records, strict_json
 from rollout.format.labels import UNLABELLED, Label, label_of
 from rollout.format.lines import Damage
-from rollout.format.records import Segment
+from rollout.format.records import Line, Segment
 from rollout.limits import DEFAULT, Limits
 
 
@@ -89,6 +89,10 @@ class Opened:
     def stored(self) -> lines.Source:
         """The text as it stands there (unpacked), encrypted if it is."""
         return plain_source(self.source)
+
+    def lines(self) -> Iterator[Line]:
+        """Its lines, oldest first. TooLarge."""
+        return records.forward([Segment(self.source, self.source.size)], self.limits)
 
     def close(self) -> None:
         """Lets go of the file."""

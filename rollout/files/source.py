@@ -37,8 +37,8 @@ AnySource: TypeAlias = str | os.PathLike[str] | bytes | bytearray | memoryview |
 class Origin:
     """A rollout that can be opened: `data`, or the file at `path`, of which the first `size` text bytes count.
 
-    `likely` tells where bases may lie (see `Bases`); `bases` is where they are looked up, if somebody who opens many
-    files has looked up others there.
+    A file that stands `at` another place for now is read as if it stood at `path`. `likely` tells where bases may lie
+    (see `Bases`); `bases` is where they are looked up, if somebody who opens many files has looked up others there.
     """
 
     data: bytes | bytearray | memoryview | None
@@ -50,6 +50,7 @@ class Origin:
     keys: Keys = NO_KEYS
     likely: Likely | None = None
     bases: Bases | None = dataclasses.field(default=None, repr=False, compare=False)
+    at: Path | None = None
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[Lineage]:
@@ -57,7 +58,8 @@ class Origin:
         if self.path is None:
             first = open_bytes(self.data or b"", keys=self.keys, limits=self.limits)
         else:
-            first = open_path(self.path, fs=self.fs, keys=self.keys, limits=self.limits)
+            first = open_path(self.at or self.path, fs=self.fs, keys=self.keys, limits=self.limits)
+            first.path = first.path if self.at is None else self.path
         bases = self.bases
         if bases is None and self.likely is not None:
             bases = Bases(self.home, self.fs, likely=self.likely)

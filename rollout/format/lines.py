@@ -255,10 +255,13 @@ def last_line_end(source: Source, start: int, end: int) -> int:
 
 def count_ends(source: Source, start: int, end: int) -> int:
     """How many line ends there are in source[start:end]."""
-    count = 0
-    for at in range(start, end, DEFAULT.chunk_bytes):
-        count += source.read_at(at, min(DEFAULT.chunk_bytes, end - at)).count(b"\n")
-    return count
+    return sum(chunk.count(b"\n") for chunk in chunks(source, start, end, DEFAULT.chunk_bytes))
+
+
+def chunks(source: Source, start: int, end: int, chunk_bytes: int) -> Iterator[bytes]:
+    """The bytes of source[start:end], so many at a time."""
+    for at in range(start, end, chunk_bytes):
+        yield source.read_at(at, min(chunk_bytes, end - at))
 
 
 def checksum_before(source: Source, end: int) -> bytes:

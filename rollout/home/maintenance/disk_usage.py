@@ -27,8 +27,7 @@ from pathlib import Path
 import zstandard
 
 from rollout import ids
-from rollout.dialects.codex import envelope as codec
-from rollout.dialects.codex import records as r
+from rollout.dialects.codex.dialect import CODEX
 from rollout.errors import RolloutError
 from rollout.files import layout as homes
 from rollout.files.bases import Bases
@@ -40,8 +39,11 @@ from rollout.files.sealed.reader import SealedSource
 from rollout.files.source import Origin
 from rollout.fold import line_status
 from rollout.format import lines
+from rollout.format.records import Segment
+from rollout.items.events import Replaced, Settings, WorldState
 from rollout.limits import MIB
 from rollout.session.explanation import Explanation
+from rollout.session.record import BLANK, Record, read_records
 
 Progress = Callable[[int, int], None]
 CAUSES = (
@@ -59,12 +61,7 @@ CAUSES = (
 )
 _SAMPLES = 16
 _LEVEL = 3
-_DATA_SIGN = b";base64,"
-_DATA_URL = re.compile(rb'data:[^"\s,;]{0,128}(?:;[^"\s,;]{0,128}){0,8}?;base64,')
-_BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=-_"
-_BASE64_RUN = re.compile(rb"[A-Za-z0-9+/=_-]*")
-_URL_BYTES = 2048
-"""The longest beginning of a data: URL that is looked for ahead of its base64."""
+_DATA_URL = re.compile(rb'data:[^"\s,;:]{0,128}+(?:;[^"\s,;:]{0,128}+){0,8}?;base64,[A-Za-z0-9+/=_-]*+')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -162,100 +159,47 @@ def _measure_file(
 def _causes(opened: Opened, origin: Origin, of_thread: Threads) -> Iterator[tuple[str, int]]:
     """Causes with their bytes, in the order of the file."""
     copied = find_copied(opened, origin, of_thread)
-    statuses = _Statuses(Explanation(origin, whole=False))
-    for block in lines.forward(opened.source, 0, None, opened.limits):
-        if isinstance(block, lines.Gap):
-            yield "blank", block.n
-            continue
-        if isinstance(block, lines.Oversize):
-            yield "damaged", block.n
-            continue
-        offset, last = block.offset, len(block.lines) - 1
-        for i, line in enumerate(block.lines):
-            n = len(line) + (i < last)
-            found = statuses.between(offset, offset + n)
-            if offset in copied:
-                yield "copied_prefix", n
-            elif n:
-                yield from _causes_of_line(line, n, offset, found)
-            offset += n
+    explained = (row for row in Explanation(origin, whole=False) if row.inherited is None)
+    row = next(explained, None)
+    for record in read_records([Segment(opened.source, opened.source.size)], opened.limits):
+        while row is not None and row.offset < record.offset:
+            row = next(explained, None)
+        if record.offset in copied:
+            yield "copied_prefix", len(record.raw)
+        elif record.type == BLANK or record.is_damaged or row is None or row.offset > record.offset:
+            yield "blank" if record.type == BLANK else "damaged", len(record.raw)
+        else:
+            cause = _cause(record, row.status)
+            images = 0
+            if cause not in {"compactions", "metadata", "damaged"}:
+                images = sum(url.end() - url.start() for url in _DATA_URL.finditer(record.raw))
+            yield "images", images
+            yield cause, len(record.raw) - images
 
 
-class _Statuses:
-    """What became of the records of the file itself, by their offsets; asked for in the order of the file."""
-
-    def __init__(self, explained: Explanation) -> None:
-        self._rows = ((row.offset, row.status) for row in explained if row.inherited is None)
-        self._next = next(self._rows, None)
-
-    def between(self, start: int, stop: int) -> list[tuple[int, str]]:
-        found = []
-        while self._next is not None and self._next[0] < stop:
-            if self._next[0] >= start:
-                found.append(self._next)
-            self._next = next(self._rows, None)
-        return found
-
-
-def _causes_of_line(line: bytes, n: int, offset: int, found: list[tuple[int, str]]) -> Iterator[tuple[str, int]]:
-    if not found:
-        yield "blank", n
-        return
-    starts = [0, *(at - offset for at, _ in found[1:]), n]  # what stands before a record goes with it
-    for k, (_, status) in enumerate(found):
-        piece = line if len(found) == 1 else line[starts[k] : starts[k + 1]]
-        size = starts[k + 1] - starts[k]
-        cause = _cause(piece, status)
-        images = 0 if cause in {"compactions", "metadata", "damaged", "blank"} else _image_bytes(piece)
-        yield "images", images
-        yield cause, size - images
-
-
-def _cause(piece: bytes, status: str) -> str:
-    if status in {line_status.DAMAGED, line_status.BLANK}:
-        return status
-    if status == line_status.EVENT:
-        return "events"
-    kind = _kind(piece)
-    if kind == "compacted":
-        return "compactions"
-    if status == line_status.METADATA or kind in {"turn_context", "world_state"}:
-        return "metadata"
-    return "standing" if status == line_status.VISIBLE else status
-
-
-def _kind(piece: bytes) -> str | None:
-    envelope = codec.decode_plain(piece)
-    if envelope is None:
-        envelope = next((part.envelope for part in codec.split(piece) if part.envelope is not None), None)
-    return None if envelope is None else r.types_of(envelope)[0]
-
-
-def _image_bytes(piece: bytes) -> int:
-    """Bytes of the data: URLs in it."""
-    total, behind = 0, 0
-    while (sign := piece.find(_DATA_SIGN, behind)) >= 0:
-        start = piece.rfind(b"data:", max(behind, sign - _URL_BYTES), sign)
-        behind = sign + len(_DATA_SIGN)
-        if start < 0 or _DATA_URL.fullmatch(piece, start, behind) is None:
-            continue
-        quote = piece.find(b'"', behind)
-        run = piece[behind : quote if quote >= 0 else len(piece)]
-        if run.translate(None, _BASE64):  # something else is in the string too
-            matched = _BASE64_RUN.match(run)
-            run = run[: matched.end()] if matched is not None else b""
-        behind += len(run)
-        total += behind - start
-    return total
+def _cause(record: Record, status: str) -> str:
+    match status:
+        case line_status.VISIBLE:
+            return "standing"
+        case line_status.EVENT:
+            return "events"
+        case line_status.DAMAGED:
+            return status
+    match CODEX.event_of(record.data, record.envelope, False):
+        case Replaced():
+            return "compactions"
+        case Settings() | WorldState():
+            return "metadata"
+    return status
 
 
 def _estimate_sealed(source: lines.Source) -> int:
     """About so many bytes the text takes as a sealed file."""
     count = -(-source.size // MIB)
-    picked = range(count) if count <= _SAMPLES else (i * count // _SAMPLES for i in range(_SAMPLES))
+    samples = min(count, _SAMPLES)
     packer = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
     text_bytes = packed_bytes = 0
-    for i in picked:
+    for i in (k * count // samples for k in range(samples)):
         text = source.read_at(i * MIB, min(MIB, source.size - i * MIB))
         text_bytes += len(text)
         packed_bytes += len(packer.compress(text))

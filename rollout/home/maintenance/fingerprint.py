@@ -1,8 +1,7 @@
 """The proof that a rollout file which is to take the place of another one says the same.
 
 The *fingerprint* of a file is what a reader learns of it: history (from which the prompt follows), previous model,
-reference context in its three states, world state, token usage, session, thread id, and the turns. A file can be read
-as if it stood elsewhere (`Through`).
+reference context in its three states, world state, token usage, session, thread id, and the turns.
 """
 
 from __future__ import annotations
@@ -14,8 +13,8 @@ import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from rollout.errors import Conflict, WriteError
 from rollout.files.disk import AppendFile, FileSystem
-from rollout.files.lineage import Lineage, open_path
 from rollout.files.port import explained
 from rollout.files.source import Origin
 from rollout.files.writer import holder
@@ -23,20 +22,20 @@ from rollout.fold.projection import ContextBaseline
 from rollout.session.state import Turn, read_state
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Through(Origin):
-    """The file that stands `at` some place of `fs`, read as if it stood at `path`."""
+class Proof:
+    """What the file of `origin` says now, before another one takes its place."""
 
-    at: Path = Path()
+    def __init__(self, origin: Origin) -> None:
+        self._origin, self._before = origin, fingerprint(origin)
 
-    @contextlib.contextmanager
-    def opened(self) -> Iterator[Lineage]:
-        """As `Origin.opened`."""
-        first = open_path(self.at, fs=self.fs, keys=self.keys, limits=self.limits)
-        first.path = self.path
-        lineage = Lineage(first, home=self.home, fs=self.fs, keys=self.keys, limits=self.limits)
-        with contextlib.closing(lineage):
-            yield lineage
+    def check(self, new: Path, what: str, *, is_damaged: bool) -> None:
+        """WriteError if the file at `new`, read as if it stood in the place, says anything else, or `is_damaged`."""
+        after = fingerprint(dataclasses.replace(self._origin, at=new))
+        changed = [name for name, value in self._before.items() if after[name] != value]
+        if changed or is_damaged:
+            has = f"another {', '.join(changed)}" if changed else "damage of its own"
+            why = f"cannot be {what}: the new file would have {has}"
+            raise WriteError(why, path=self._origin.path, remedy="it was left as it is; it reads as well as it can")
 
 
 def fingerprint(origin: Origin) -> dict[str, object]:
@@ -59,11 +58,6 @@ def fingerprint(origin: Origin) -> dict[str, object]:
     }
 
 
-def differences(before: dict[str, object], after: dict[str, object]) -> list[str]:
-    """The names of what two fingerprints say differently."""
-    return [name for name, value in before.items() if after[name] != value]
-
-
 def _describe(turn: Turn) -> object:
     """A turn wherever its bytes lie: derived turn ids go with byte offsets, so they are left out."""
     own_id = None if turn.derived else turn.id
@@ -79,3 +73,9 @@ def locked(fs: FileSystem, path: Path, what: str) -> Iterator[AppendFile]:
     with explained(path, what), contextlib.closing(fs.open_append(path)) as file:
         file.lock(holder(f"{datetime.datetime.now(datetime.UTC):%Y-%m-%dT%H:%M:%SZ}"))
         yield file
+
+
+def check_unwritten(file: AppendFile, size: int, path: Path) -> None:
+    """Conflict if a locked file has another size than it had."""
+    if file.size() != size:
+        raise Conflict("somebody writes to it without a lock", path=path, remedy="end that program, try again")

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from rollout.dialects.codex import envelope
 from rollout.dialects.codex.session_meta import base_of
-from rollout.errors import Conflict, RecordError, UsageError, WriteError
+from rollout.errors import RecordError, UsageError, WriteError
 from rollout.files import layout as homes
 from rollout.files.dependents import Users
 from rollout.files.disk import FileSystem
@@ -28,10 +28,11 @@ from rollout.files.encrypted.reader import DecryptingSource
 from rollout.files.lineage import Opened, open_path
 from rollout.files.source import Origin
 from rollout.files.staging import replace
-from rollout.format import lines
+from rollout.format import records
+from rollout.format.records import Segment
 from rollout.home.index.database import NAME
 from rollout.home.maintenance import repair
-from rollout.home.maintenance.fingerprint import Through, differences, fingerprint, locked
+from rollout.home.maintenance.fingerprint import Proof, check_unwritten, locked
 
 
 def rekey(fs: FileSystem, path: Path, home: Path, keys: Keys) -> None:
@@ -65,11 +66,10 @@ def decrypt(fs: FileSystem, path: Path, home: Path, keys: Keys) -> None:
 def keys_of(fs: FileSystem, path: Path) -> frozenset[str]:
     """The ids of the keys that the lines of a file are encrypted with: none, if it is plain. Needs no key."""
     with contextlib.closing(open_path(path, fs=fs)) as opened:
-        source = opened.source
-        if not isinstance(source, DecryptingSource):
+        if not isinstance(opened.source, DecryptingSource):
             return frozenset()
-        blocks = (block.lines for block in lines.forward(source.stored) if isinstance(block, lines.Batch))
-        return frozenset(parts.key_id for block in blocks for line in block if (parts := parts_of(line)) is not None)
+        stored = records.forward([Segment(opened.stored, opened.stored.size)])
+        return frozenset(parts.key_id for line in stored if (parts := parts_of(line.data)) is not None)
 
 
 def _rewrite(fs: FileSystem, path: Path, home: Path, keys: Keys, *, is_to_be_encrypted: bool) -> bool:
@@ -80,7 +80,7 @@ def _rewrite(fs: FileSystem, path: Path, home: Path, keys: Keys, *, is_to_be_enc
         size, was_plain = file.size(), not isinstance(opened.source, DecryptingSource)
         if opened.stored.size != size:
             raise UsageError("is sealed", path=path, remedy="unseal it first")
-        if repair.look(fs, file, origin, path, None).steps:
+        if repair.look(fs, file, origin, path).steps:
             raise WriteError("is damaged", path=path, remedy="repair it first")
         if wrong := _wrong(opened):
             raise WriteError(f"cannot be {what}: {wrong}", path=path, remedy="see `rollout verify`")
@@ -88,39 +88,34 @@ def _rewrite(fs: FileSystem, path: Path, home: Path, keys: Keys, *, is_to_be_enc
             return was_plain
         if was_plain == is_to_be_encrypted:
             Users(home, fs).refuse(path)
+        proof = Proof(origin)
 
         def check(new: Path) -> None:
-            changed = differences(fingerprint(origin), fingerprint(Through(None, path, home, fs=fs, keys=keys, at=new)))
             with contextlib.closing(open_path(new, fs=fs, keys=keys)) as made:
-                if changed or _wrong(made):
-                    what = f"another {', '.join(changed)}" if changed else "damage"
-                    raise WriteError(f"would have {what}: it was left as it is", path=path)
+                proof.check(new, what, is_damaged=_wrong(made) is not None)
                 if made.stored.size != size:
                     Users(home, fs).refuse(path)
-            if file.size() != size:
-                raise Conflict("somebody writes to it without a lock", path=path, remedy="end that program, try again")
+            check_unwritten(file, size, path)
 
-        pieces = _encrypted(opened, keys, path) if is_to_be_encrypted else (line + b"\n" for line in _lines(opened))
+        pieces = _encrypted(opened, keys, path) if is_to_be_encrypted else (line + b"\n" for line in _texts(opened))
         replace(fs, path, pieces, mtime_ns=fs.status(path).mtime_ns, check=check)
         return was_plain
 
 
 def _wrong(opened: Opened) -> str | None:
     """Damage of an encrypted file, which cannot be written anew."""
-    for block in lines.forward(opened.source):
-        if not isinstance(block, lines.Batch):
+    for line in opened.lines():
+        if line.skipped:
             return "a line of it is too long"
-        if any(line.startswith(envelope.UNOPENED) for line in block.lines):
+        if line.data.startswith(envelope.UNOPENED):
             return "not all lines of it can be opened"
     damage = opened.source.damage if isinstance(opened.source, DecryptingSource) else []
     return damage[0][1] if damage else None
 
 
-def _lines(opened: Opened) -> Iterator[bytes]:
+def _texts(opened: Opened) -> Iterator[bytes]:
     """The plain lines."""
-    for block in lines.forward(opened.source):
-        assert isinstance(block, lines.Batch)  # `_wrong` has found no other
-        yield from (line.rstrip(b" ") for line in block.lines[:-1])
+    return (line.data.rstrip(b" ") for line in opened.lines())
 
 
 def _encrypted(opened: Opened, keys: Keys, path: Path) -> Iterator[bytes]:
@@ -130,7 +125,7 @@ def _encrypted(opened: Opened, keys: Keys, path: Path) -> Iterator[bytes]:
     of_thread, base = LineCipher(cipher, thread), base_of(opened.session)
     first = (base and base.ordinal) or 0
     try:
-        for i, line in enumerate(_lines(opened)):
-            yield of_thread.lines([line], first + i)[0] if i else of_thread.head(line, first)
+        for i, text in enumerate(_texts(opened)):
+            yield of_thread.lines([text], first + i)[0] if i else of_thread.head(text, first)
     except RecordError as error:
         raise WriteError(f"cannot be encrypted: {error.message}", path=path) from error

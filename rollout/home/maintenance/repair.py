@@ -1,8 +1,10 @@
 """Mend a rollout offline: `plan_repair` looks and changes nothing, `apply_repair` does what the plan says.
 
-The *end* is mended as the next writer would do it (see `files.recovery`). *Inside*, what can be mended without
-inventing anything (see `repair_plan`) gives a new file, and damaged bytes move to `<name>.damaged-<n>`, a JSON line
-{"offset", "base64"} for each piece. A session_meta that is missing stays missing.
+The *end* is mended as the next writer would do it (see `files.recovery`). *Inside*, one pass over the text gives that
+of a new file. Each record gets a line of its own there, byte for byte as it stands; NUL runs, blank lines, byte-order
+marks and carriage returns at line ends are dropped; damaged pieces move to `<name>.damaged-<n>`, a JSON line {"offset",
+"base64"} for each. What is whole comes out as it went in, so a file that needs nothing gives itself, and no steps. A
+line that is only longer than the limit stays: another limit reads it. A session_meta that is missing stays missing.
 
 The new file takes the old one's place only if it reconstructs to the same state and needs no repair itself. Before
 that the old one, in which the offsets of damaged bytes count, is copied to `<name>.backup-<n>`. After a crash at any
@@ -16,11 +18,13 @@ from __future__ import annotations
 import base64
 import contextlib
 import dataclasses
+import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
+from rollout.dialects.codex import envelope
 from rollout.errors import Conflict, InUse, UsageError, WriteError
 from rollout.files import layout as homes
 from rollout.files import recovery
@@ -31,12 +35,42 @@ from rollout.files.plain import FileSource
 from rollout.files.sealed.reader import MAGIC
 from rollout.files.source import AnySource, Origin, find, locate_to_change
 from rollout.files.staging import BACKUP, DAMAGED, hidden, replace, write
-from rollout.home.maintenance.fingerprint import Through, differences, fingerprint, locked
-from rollout.home.maintenance.repair_plan import NULS, Mending, Moved, RepairStep
+from rollout.format import lines, records
+from rollout.format.records import Line, Segment
+from rollout.home.maintenance.fingerprint import Proof, check_unwritten, locked
 from rollout.limits import DEFAULT, MIB, Limits
 
 Progress = Callable[[int, int], None]
 T = TypeVar("T")
+_BOM = b"\xef\xbb\xbf"
+_NULS = "NUL bytes"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RepairStep:
+    """What is done in `line` (from 1) to `size_bytes` bytes from `offset` on, and the `reason`.
+
+    `action` is newline (the last record gets one), cut (kept in a file beside first), drop, move (to a file beside),
+    separate (the record gets a line of its own) or unmark (the record no longer waits for the rest of its batch). Like
+    steps in neighbouring lines are one, `count` times, up to `last_line`. `inside`: not at the end of the file.
+    """
+
+    action: str
+    line: int
+    last_line: int
+    offset: int
+    size_bytes: int
+    reason: str
+    inside: bool = True
+    count: int = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Moved:
+    """Damaged bytes, and where they stood."""
+
+    offset: int
+    data: bytes
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -109,7 +143,7 @@ def apply_repair(plan: RepairPlan, *, progress: Progress | None = None, fs: File
     with locked(fs, path, "repaired") as file:
         if look(fs, file, plan._origin, path, progress) != plan:
             raise Conflict("has changed since the plan was made", path=path, remedy="make a new plan")
-        before = _fingerprint(fs, plan, path) if plan.inside and not plan.in_use else {}
+        proof = Proof(dataclasses.replace(plan._origin, path=path, fs=fs)) if plan.inside and not plan.in_use else None
         kept = recovery.apply(fs, file, path, plan._end)
         if plan._end.needed:
             file.sync()
@@ -118,64 +152,157 @@ def apply_repair(plan: RepairPlan, *, progress: Progress | None = None, fs: File
             first = min(step.offset for step in plan.inside)
             needed = f"what is behind byte {first} may not move, as {', '.join(plan.in_use)} continues it"
             raise InUse(needed, path=path, remedy="make that stand alone first (fork it as a copy)")
-        return _replace(fs, file, plan, before, done) if plan.inside else done
+        return done if proof is None else _replace(fs, file, plan, proof, done)
 
 
-def look(fs: FileSystem, file: AppendFile, origin: Origin, path: Path, progress: Progress | None) -> RepairPlan:
+def look(fs: FileSystem, file: AppendFile, origin: Origin, path: Path, progress: Progress | None = None) -> RepairPlan:
     """`plan_repair` for a file that is open."""
     if file.read_at(0, len(MAGIC)) == MAGIC:
         raise WriteError("is sealed", path=path, remedy="unseal it first")
     end = recovery.inspect(file, holds_record, chunk_bytes=origin.limits.chunk_bytes)
-    mending = Mending(FileSource(file), end.cut, origin.limits)
+    mending = _Mending(FileSource(file), end.cut, origin.limits)
     for _ in mending:
         if progress is not None:
             progress(mending.done_bytes, end.end)
-    steps = (*mending.steps, *_end_steps(end, mending.line))
-    first = min((step.offset for step in mending.steps), default=None)
-    in_use = () if first is None else tuple(_forks(fs, file, path, origin, first))
-    return RepairPlan(path, end.end, steps, in_use, end, origin)
-
-
-def _end_steps(end: recovery.RecoveryPlan, line: int) -> Iterator[RepairStep]:
+    in_use = list[str]()
+    if mending.steps:  # whoever continues it from behind the first step, found or not by readers
+        first = min(step.offset for step in mending.steps)
+        for user in Users(homes.home_of(path), fs, origin.limits).naming([path]):
+            if user.needs(file.identity, first) and fs.status(user.path).identity != file.identity:
+                in_use.append(str(user.path))
+    steps, line = mending.steps, mending.line
     if end.kept_bytes:
         reason = "a write that was cut short: no reader sees it"
-        yield RepairStep("cut", line, line, end.cut, end.kept_bytes, reason, inside=False)
+        steps.append(RepairStep("cut", line, line, end.cut, end.kept_bytes, reason, inside=False))
     if end.keep_end != end.end:
-        yield RepairStep("drop", line, line, end.keep_end, end.end - end.keep_end, NULS, inside=False)
+        steps.append(RepairStep("drop", line, line, end.keep_end, end.end - end.keep_end, _NULS, inside=False))
     if end.newline:
-        yield RepairStep("newline", line, line, end.cut, 0, "the last record has no line end", inside=False)
+        steps.append(RepairStep("newline", line, line, end.cut, 0, "the last record has no line end", inside=False))
+    return RepairPlan(path, end.end, tuple(steps), tuple(in_use), end, origin)
 
 
-def _forks(fs: FileSystem, file: AppendFile, path: Path, origin: Origin, first: int) -> Iterator[str]:
-    """The files, beside or in the home, that continue this one from behind byte `first`, found or not by readers."""
-    for user in Users(homes.home_of(path), fs, origin.limits).naming([path]):
-        if user.needs(file.identity, first) and fs.status(user.path).identity != file.identity:
-            yield str(user.path)
+class _Mending:
+    """The mended text of `source[:end]`, line by line, and between them what moves away. Iterate once.
+
+    `end` is where the visible text ends (see `recovery`), its last line with or without a newline. When it is over,
+    `steps` has what was done, `line` is the line in which byte `end` lies.
+    """
+
+    def __init__(self, source: lines.Source, end: int, limits: Limits) -> None:
+        self.steps: list[RepairStep] = []
+        self.line = 1
+        self.done_bytes = 0
+        self._source, self._end, self._limits = source, end, limits
+        self._newest: dict[tuple[str, str], int] = {}  # the newest step of a kind, by action and reason
+        self._pieces = 0  # met so far in this line
+        self._batch: list[tuple[int, int, bytes]] = []  # (offset, line, record): a batch that may be the last
+
+    def __iter__(self) -> Iterator[bytes | Moved]:
+        for line in records.forward([Segment(self._source, self._end)], self._limits):
+            data = line.data
+            if line.skipped == "gap":
+                self._step("drop", _NULS, line.offset, line.end - line.offset)
+            elif line.skipped:
+                yield from self._copy(line)
+            elif not self._pieces and not data.endswith(b"\r") and envelope.decode_plain(data, self._limits.depth):
+                yield from self._put(line.offset, data)
+            else:
+                yield from self._mend_line(line.offset, data)
+            self.done_bytes = line.end
+            if line.ends:
+                self.line += 1
+                self._pieces = 0
+        newest_first = ((offset, data) for offset, _, data in reversed(self._batch))
+        if recovery.incomplete_batch_start(newest_first, holds_record) is None:
+            yield from self._release()
+        for offset, number, data in self._batch:  # they stand now: what hides the rest of the batch will move away
+            self._step("unmark", "the rest of its batch is damaged", offset, len(data), number)
+            yield recovery.unmark(data + b"\n")
+
+    def _mend_line(self, offset: int, data: bytes) -> Iterator[bytes | Moved]:
+        pieces = list(envelope.split(data, self._limits.depth))
+        if b"\0" in data:
+            self._step("drop", _NULS, offset + data.index(b"\0"), data.count(b"\0"))
+        elif not pieces:
+            self._step("drop", "a blank line", offset, len(data) + 1)
+        if pieces and data.endswith(b"\r"):
+            self._step("drop", "a carriage return before the line end", offset + len(data.rstrip(b"\r")), 1)
+        end = 0
+        for piece in pieces:
+            between = data[end : piece.offset]
+            if _BOM in between:
+                self._step("drop", "a byte-order mark", offset + end + between.index(_BOM), len(_BOM))
+            end = piece.offset + len(piece.data)
+            if piece.envelope is None:
+                self._step("move", piece.reason, offset + piece.offset, len(piece.data))
+                self._pieces += 1
+                yield Moved(offset + piece.offset, piece.data)
+                continue
+            if self._pieces:
+                reason = "a whole record stands behind other bytes in the same line"
+                self._step("separate", reason, offset + piece.offset, len(piece.data))
+            is_alone = len(pieces) == 1 and b"\0" not in data and _BOM not in between
+            yield from self._put(offset + piece.offset, data.rstrip(b"\r") if is_alone else piece.data)
+
+    def _put(self, offset: int, data: bytes) -> Iterator[bytes]:
+        """A record. One of a batch is held back: whether it is visible at the end depends on what comes behind."""
+        self._pieces += 1
+        mark = recovery.batch_mark(data)
+        newest = recovery.batch_mark(self._batch[-1][2]) if self._batch else None
+        if newest is not None and (mark is None or mark[1] != newest[1] or mark[0] <= newest[0]):
+            yield from self._release()
+        if mark is None:
+            yield data + b"\n"
+        else:
+            self._batch.append((offset, self.line, data))
+
+    def _release(self) -> Iterator[bytes]:
+        yield from (data + b"\n" for _, _, data in self._batch)
+        self._batch.clear()
+
+    def _copy(self, line: Line) -> Iterator[bytes]:
+        """A line beyond the limit, as it stands."""
+        yield from self._release()
+        self._pieces += 1
+        yield from lines.chunks(self._source, line.offset, line.end, self._limits.chunk_bytes)
+        if not line.ends:  # NUL bytes follow, or the end
+            yield b"\n"
+
+    def _step(self, action: str, reason: str, offset: int, size_bytes: int, line: int | None = None) -> None:
+        here = self.line if line is None else line
+        at = self._newest.get((action, reason))
+        if at is not None and here <= (before := self.steps[at]).last_line + 1:
+            self.steps[at] = dataclasses.replace(
+                before, last_line=here, size_bytes=before.size_bytes + size_bytes, count=before.count + 1
+            )
+            return
+        self._newest[action, reason] = len(self.steps)
+        self.steps.append(RepairStep(action, here, here, offset, size_bytes, reason))
 
 
-def _replace(
-    fs: FileSystem, file: AppendFile, plan: RepairPlan, before: dict[str, object], done: RepairResult
-) -> RepairResult:
+def _replace(fs: FileSystem, file: AppendFile, plan: RepairPlan, proof: Proof, done: RepairResult) -> RepairResult:
     """Puts the new file in the old one's place; whatever stands under a hidden name is of no use to anybody."""
     path, source = plan.path, FileSource(file)
-    damaged, backup = hidden(path, DAMAGED), hidden(path, BACKUP)
-    numbered = _next_number(fs, path)
+    taken = {listed.name for listed in fs.listed(path.parent)}
+    numbered = ([f"{path.name}.{what}-{number}" for what in ("damaged", "backup")] for number in itertools.count(1))
+    damaged, backup = map(path.with_name, next(names for names in numbered if taken.isdisjoint(names)))
     moves = any(step.action == "move" for step in plan.inside)
 
     def mended(kind: type[T]) -> Iterator[T]:
-        return (out for out in Mending(source, source.size, plan._origin.limits) if isinstance(out, kind))
+        return (out for out in _Mending(source, source.size, plan._origin.limits) if isinstance(out, kind))
 
     def prove_and_keep(new: Path) -> None:
-        _prove(fs, plan, new, before)
+        with contextlib.closing(fs.open_append(new)) as made:
+            proof.check(new, "repaired", is_damaged=bool(look(fs, made, plan._origin, path).steps))
         if moves:
-            _keep(fs, damaged, numbered("damaged"), map(_encode, mended(Moved)))
-        _keep(fs, backup, numbered("backup"), (source.read_at(at, MIB) for at in range(0, source.size, MIB)))
+            pieces = ((moved.offset, base64.b64encode(moved.data)) for moved in mended(Moved))
+            _keep(fs, hidden(path, DAMAGED), damaged, (b'{"offset":%d,"base64":"%b"}\n' % piece for piece in pieces))
+        _keep(fs, hidden(path, BACKUP), backup, lines.chunks(source, 0, source.size, MIB))
         fs.sync_dir(path.parent)
-        if file.size() != source.size:
-            raise Conflict("somebody writes to it without a lock", path=path, remedy="end that program, try again")
+        check_unwritten(file, source.size, path)
 
     replace(fs, path, mended(bytes), check=prove_and_keep)
-    return dataclasses.replace(done, damaged=numbered("damaged") if moves else None, backup=numbered("backup"))
+    return dataclasses.replace(done, damaged=damaged if moves else None, backup=backup)
 
 
 def _keep(fs: FileSystem, hidden: Path, name: Path, pieces: Iterable[bytes]) -> None:
@@ -191,35 +318,3 @@ def _keep(fs: FileSystem, hidden: Path, name: Path, pieces: Iterable[bytes]) -> 
         with contextlib.suppress(OSError):
             fs.unlink(hidden)
         raise
-
-
-def _prove(fs: FileSystem, plan: RepairPlan, new: Path, before: dict[str, object]) -> None:
-    """WriteError if the file at `new` says anything else than the old one did, or needs repair itself."""
-    after = _fingerprint(fs, plan, new)
-    changed = differences(before, after)
-    with contextlib.closing(fs.open_append(new)) as file:
-        again = look(fs, file, plan._origin, plan.path, None)
-    if changed or again.steps:
-        what = f"another {', '.join(changed)}" if changed else "damage of its own"
-        remedy = "it was left as it is; it reads as well as it can"
-        raise WriteError(f"cannot be mended inside: the new file would have {what}", path=plan.path, remedy=remedy)
-
-
-def _fingerprint(fs: FileSystem, plan: RepairPlan, at: Path) -> dict[str, object]:
-    """What the file at `at` says, under the planned path."""
-    origin = plan._origin
-    there = Through(None, plan.path, origin.home, origin.limits, fs=fs, keys=origin.keys, at=at)
-    return fingerprint(there)
-
-
-def _encode(moved: Moved) -> bytes:
-    return b'{"offset":%d,"base64":"%b"}\n' % (moved.offset, base64.b64encode(moved.data))
-
-
-def _next_number(fs: FileSystem, path: Path) -> Callable[[str], Path]:
-    """Names beside `path` with the first number that none of them has: a backup and its damaged bytes share it."""
-    taken = {listed.name for listed in fs.listed(path.parent)}
-    number = 1
-    while not taken.isdisjoint(f"{path.name}.{what}-{number}" for what in ("backup", "damaged")):
-        number += 1
-    return lambda what: path.with_name(f"{path.name}.{what}-{number}")
