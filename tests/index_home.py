@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -11,11 +13,13 @@ from rollout.files import layout as homes
 from rollout.files.disk import RealFileSystem
 from rollout.files.port import AnyPath, ReadFile
 from rollout.home.index.entry import Entry
-from rollout.home.index.index import Index
+from rollout.home.index.index import Index, with_index
 from rollout.home.index.scan import scan
 from tests import builders as b
 
 LATER_S = 10.0
+
+T = TypeVar("T")
 
 
 class Watched(RealFileSystem):
@@ -53,7 +57,11 @@ class Home:
         return time.time() + self.ahead_s
 
     def open(self) -> Index:
-        return Index.open(self.path, self.fs, clock=self.clock)
+        return Index(self.path, self.fs, clock=self.clock)
+
+    def using(self, work: Callable[[Index], T]) -> T:
+        """Does some work with the index, whatever became of its file."""
+        return with_index(self.path, self.fs, work, clock=self.clock)
 
     def add(self, n: int, *lines: bytes, folder: str = "sessions/2026/03/20", meta: bytes | None = None) -> Path:
         thread = f"019d0000-0000-7000-8000-{n:012d}"
@@ -62,24 +70,23 @@ class Home:
         path.write_bytes(b.log(meta or b.session_meta(thread), *lines))
         return path
 
-    def digests(self, given: Index | None = None) -> dict[str, Entry]:
+    def digests(self) -> dict[str, Entry]:
         """What the index says of every file, by its name: the same as a look at it does."""
-        index = given or self.open()
-        found = {file.name: said(entry) for file, entry in index.entries(homes.scan(self.path))}
+        found = self.using(self.digests_in)
         for file in homes.scan(self.path):
             assert found[file.name] == said(scan(file.path, self.path).entry)
         self.fs.opened.clear()
-        if given is None:
-            index.close()
         return found
+
+    def digests_in(self, index: Index) -> dict[str, Entry]:
+        """What an index says of every file."""
+        return {file.name: said(entry) for file, entry in index.entries(homes.scan(self.path))}
 
     def opened_by_list(self) -> list[str]:
         """Which files a list opens."""
         self.fs.opened.clear()
         self.fs.bytes_read = 0
-        with self.open() as index:
-            for _ in index.entries(homes.scan(self.path)):
-                pass
+        self.using(self.digests_in)
         return list(self.fs.opened)
 
 

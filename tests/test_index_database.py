@@ -63,8 +63,7 @@ def test_a_corrupt_index_is_built_anew(home: Home, seed: int, spoil: Callable[[P
     assert {name: digest for name, digest in again.items() if name != paths[3].name} == {
         name: digest for name, digest in first.items() if name != paths[3].name
     }
-    with home.open() as index:
-        assert index.refresh().path == home.path / NAME
+    assert home.using(lambda index: index.refresh()).path == home.path / NAME
     assert home.opened_by_list() == []
 
 
@@ -81,13 +80,12 @@ def test_what_lies_in_its_place_is_never_followed_nor_touched(home: Home, tmp_pa
             target.write_bytes(b"")
         (place if kind != "journal link" else place.with_name(f"{NAME}-journal")).symlink_to(target)
     assert len(home.digests()) == 1
-    with home.open() as index:
-        assert index.status().path is None
+    assert home.using(lambda index: index.status()).path is None
     assert not target.exists() or target.read_bytes() == b""
 
 
 def test_no_home_is_made_for_an_index(tmp_path: Path) -> None:
-    with Index.open(tmp_path / "none") as index:
+    with Index(tmp_path / "none") as index:
         assert index.status().files == 0
     assert not (tmp_path / "none").exists()
 
@@ -101,10 +99,13 @@ def test_the_index_is_for_its_owner_alone(home: Home) -> None:
 def test_on_a_full_disk_the_index_goes_on_in_memory(home: Home) -> None:
     for n in range(60):
         home.add(n, turn(n).rstrip(b"\n"))
-    with home.open() as index:
-        index.connection.execute("PRAGMA max_page_count = 1")
-        assert len(home.digests(index)) == 60
-        assert index.status().path is None
+
+    def work(index: Index) -> tuple[int, Path | None]:
+        if index.status().path is not None:
+            index.database.connection.execute("PRAGMA max_page_count = 1")
+        return len(home.digests_in(index)), index.status().path
+
+    assert home.using(work) == (60, None)
 
 
 def test_errors_of_the_connection_of_others_are_recovered_from(home: Home) -> None:
@@ -116,7 +117,7 @@ def test_errors_of_the_connection_of_others_are_recovered_from(home: Home) -> No
         nonlocal tries
         tries += 1
         if tries == 1:
-            index.connection.execute("SELECT * FROM no_such_table")
+            index.database.connection.execute("SELECT * FROM no_such_table")
         return len(list(index.entries(homes.scan(home.path))))
 
     assert with_index(home.path, home.fs, work) == 1

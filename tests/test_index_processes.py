@@ -25,24 +25,27 @@ LATER_S = 10
 REFRESH = f"""
 import sys, time
 from pathlib import Path
-from rollout.home.index.index import Index
-with Index.open(Path(sys.argv[1]), clock=lambda: time.time() + {LATER_S}) as index:
-    print("ready", flush=True)
-    sys.stdin.readline()
+from rollout.home.index.index import with_index
+from rollout.files.disk import REAL
+def work(index):
     for _ in range(3):
         status = index.refresh(rebuild=sys.argv[2] == "rebuild")
-    print(status.entries, status.stale, status.path is not None, flush=True)
+    return status
+print("ready", flush=True)
+sys.stdin.readline()
+status = with_index(Path(sys.argv[1]), REAL, work, clock=lambda: time.time() + {LATER_S})
+print(status.entries, status.stale, status.path is not None, flush=True)
 """
 STALL = """
 import sys, time
 from pathlib import Path
 from rollout.home.index.index import Index
 from rollout.files import layout as homes
-index = Index.open(Path(sys.argv[1]))
+index = Index(Path(sys.argv[1]))
 for n, _ in enumerate(index.entries(homes.scan(index.home))):
     if n == 30:
-        index.connection.execute("BEGIN IMMEDIATE")
-        index.connection.execute("DELETE FROM files")
+        index.database.connection.execute("BEGIN IMMEDIATE")
+        index.database.connection.execute("DELETE FROM files")
         print("in the middle", flush=True)
         time.sleep(600)
 """
@@ -71,7 +74,7 @@ def check(home: Path) -> None:
     """The database is whole, and says what the files say."""
     with contextlib.closing(sqlite3.connect(home / NAME)) as db, db:
         assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    with Index.open(home) as index:
+    with Index(home) as index:
         found = {file.path: said(entry) for file, entry in index.entries(homes.scan(home))}
     assert len(found) == FILES
     assert all(entry == said(scan(path, home).entry) for path, entry in found.items())

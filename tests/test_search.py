@@ -19,11 +19,6 @@ from hypothesis import strategies as st
 import rollout
 from rollout import SourceError, Store, UsageError
 from rollout.dialects.codex.items import text_of
-from rollout.files import layout as homes
-from rollout.files.disk import REAL
-from rollout.files.layout import RolloutFile
-from rollout.home.index.fulltext import Texts
-from rollout.home.index.index import Index
 from rollout.home.query import fold, parse
 from tests import builders as b
 from tests import strategies as logs
@@ -299,7 +294,6 @@ def test_a_database_without_full_text_search_is_a_clear_error(home: Path, monkey
 def test_what_is_gone_from_the_home_goes_from_the_index(
     home: Path, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rollout.home.index.fulltext._FEW_DOCUMENTS", 3)
     monkeypatch.setattr("rollout.home.index.fulltext._FEW_FILES", 3)
     for n in range(8):
         put(home, n, b.user("needle"))
@@ -325,24 +319,19 @@ def test_several_processes_that_search_a_new_home_at_once_find_the_same(home: Pa
     assert len({(hit.path, hit.offset) for hit in found}) == len(found) == 300
 
 
-def test_a_file_that_another_process_takes_between_two_questions_is_found(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for n in range(2):
-        put(home, n, b.user("needle"))
-    first, second = homes.scan(home)
-    take = Texts._take
+def test_files_that_another_takes_while_a_search_is_on_its_way_are_found(home: Path, store: Store) -> None:
+    for n in range(40):
+        put(home, n, b.user(f"needle {n}"))
+    others = [0]
 
-    def let_another_go_first(texts: Texts, entry: RolloutFile, file: int) -> None:
-        monkeypatch.setattr(Texts, "_take", take)
-        assert len(Store(home).search("needle")) == 2
-        take(texts, entry, file)
+    def let_another_go_first(done: int, total: int) -> None:
+        for n in range(others[0], min(others[0] + 9, 40)):
+            grow(path_of(home, n), b.user("needle again"))
+        others[0] += 9
+        assert len(Store(home).search("needle", limit=1000)) >= total
 
-    with Index.open(home, REAL) as index:
-        texts = Texts(index)
-        assert len(list(texts.find(first, parse("needle")))) == 1  # who may hold it is asked here
-        monkeypatch.setattr(Texts, "_take", let_another_go_first)
-        assert len(list(texts.find(second, parse("needle")))) == 1
+    found = store.search("needle", limit=1000, progress=let_another_go_first)
+    assert {hit.id for hit in found} == {thread_id(n) for n in range(40)}
 
 
 def test_a_search_that_is_interrupted_keeps_what_it_has_taken(home: Path, store: Store) -> None:

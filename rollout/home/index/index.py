@@ -23,9 +23,8 @@ import sqlite3
 import stat
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
@@ -37,16 +36,15 @@ from rollout.files.disk import REAL, FileSystem
 from rollout.files.encrypted.keys import NO_KEYS, Keys
 from rollout.files.layout import RolloutFile
 from rollout.files.port import Status
-from rollout.home.index.database import NAME, Database, Link
+from rollout.home.index.database import NAME, Database, Link, is_broken, throw_away
 from rollout.home.index.entry import UNREADABLE, Entry
 from rollout.ids import FileId
-from rollout.limits import LISTED, Limits
+from rollout.limits import LISTED
 
 if TYPE_CHECKING:
     from rollout.home.index.checkpoint import Checkpoint, Prefix
     from rollout.home.index.scan import Seam
 
-_MOST_TRIES = 3
 _READ_AT_ONCE = 256
 _MOST_WAITING, _MOST_WAITING_BYTES = 64, 4 << 20  # that are written in one transaction
 _RACY_NS = 2_000_000_000
@@ -72,60 +70,70 @@ class IndexStatus:
     bytes: int
 
 
+def with_index(
+    home: Path,
+    fs: FileSystem,
+    work: Callable[[Index], T],
+    keys: Keys = NO_KEYS,
+    clock: Callable[[], float] = time.time,
+) -> T:
+    """Does some work with an index; if its file turns out to be corrupt, once more with a new one, and then in memory.
+
+    Raises:
+        SourceError: the database cannot be used, and a new one cannot either.
+    """
+    is_kept, tries = _is_on_disk(home, fs) and not keys, 2
+    while True:
+        try:
+            with Index(home, fs, keys=keys, clock=clock, is_kept=is_kept) as index:
+                return work(index)
+        except sqlite3.DatabaseError as error:
+            if not is_kept:
+                raise SourceError(f"cannot be used: {error}", path=home / NAME) from error
+            tries -= 1
+            is_kept = is_broken(error) and tries > 0
+            if is_kept:
+                throw_away(home / NAME)
+
+
 class Index:
-    """An open index, for one operation of one thread; close it, or use it as a context manager."""
+    """An open index, for one operation of one thread; a context manager. `clock` gives Unix seconds.
+
+    In memory unless it `is_kept`. Where there are keys it is not: no word of what is encrypted is to stand on the disk.
+    What is wrong with its file is a sqlite3.DatabaseError of any method (see `with_index`).
+    """
 
     def __init__(
-        self, home: Path, fs: FileSystem, keys: Keys, clock: Callable[[], float], limits: Limits, database: Database
-    ) -> None:
-        self.home, self.fs, self.keys = home, fs, keys
-        self._clock, self._limits, self._database = clock, limits, database
-        self._top = os.fspath(home / "_")[:-1]
-        self._waiting: dict[bytes, tuple[Entry, bytes]] = {}
-        self._waiting_bytes = 0
-        self._bases, self._links = Bases(home, fs), _Links(database, fs)
-        self._prefixes: dict[Seam, Prefix] = {}
-        self._ahead: dict[bytes, Entry | None] = {}  # what was read at once
-        self._progress = _Progress(None, int)
-
-    @classmethod
-    def open(
-        cls,
+        self,
         home: Path,
         fs: FileSystem = REAL,
         *,
         keys: Keys = NO_KEYS,
         clock: Callable[[], float] = time.time,
-        limits: Limits = LISTED,
-    ) -> Index:
-        """The index of a home; in memory where there can be no file. `clock` gives Unix seconds.
-
-        In memory too where there are keys: not a word of what is encrypted is to stand on the disk.
-        """
-        is_kept = _is_on_disk(home, fs) and not keys
-        return cls(home, fs, keys, clock, limits, Database(home / NAME if is_kept else None))
+        is_kept: bool = True,
+    ) -> None:
+        self.home, self.fs, self.keys, self._clock = home, fs, keys, clock
+        self.database = Database(home / NAME if is_kept else None)
+        self._waiting: dict[str, tuple[Entry, bytes]] = {}
+        self._waiting_bytes = 0
+        self._bases, self._links = Bases(home, fs), _Links(self.database, fs)
+        self._prefixes: dict[Seam, Prefix] = {}
+        self._ahead: dict[str, Entry | None] = {}  # what was read at once
+        self._report: Progress | None = None
+        self._listed: Sequence[RolloutFile] = ()
+        """The files of whose scans it reports."""
+        self._done_bytes, self._bytes = 0, -1
 
     def __enter__(self) -> Index:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Keeps what was found out, and lets go of the file."""
-        self._flush()
-        self._database.close()
-
-    @property
-    def connection(self) -> sqlite3.Connection:
-        """The database, in autocommit; for tables of others, that belong to the same cache."""
-        return self._database.connection
-
-    def recover(self, error: sqlite3.DatabaseError) -> bool:
-        """After an error of `connection`: True if that is now another one, to begin anew with."""
-        return self._database.recover(error)
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Keeps what was found out, also by what was interrupted, and lets go of the file."""
+        with (
+            contextlib.closing(self.database.connection),
+            contextlib.suppress(*([] if kind is None else [sqlite3.Error])),
+        ):
+            self._flush()
 
     def entries(
         self, files: Iterable[RolloutFile], progress: Progress | None = None
@@ -136,24 +144,21 @@ class Index:
         """
         self._forget_bases()
         if progress is not None:
-            files = list(files)
-        self._progress = _Progress(progress, lambda: sum(size for _, size in self._stale(files)))
+            self._listed = files = list(files)
+        self._report, self._done_bytes, self._bytes = progress, 0, -1
         rest = iter(files)
-        try:
-            while some := list(itertools.islice(rest, _READ_AT_ONCE)):
-                self.prefetch(some)
-                for file in some:
-                    entry = self.entry(file)
-                    if entry is not None:
-                        yield file, entry
-        finally:
-            self._progress = _Progress(None, int)
-            self._flush()
+        while some := list(itertools.islice(rest, _READ_AT_ONCE)):
+            self.prefetch(some)
+            for file in some:
+                entry = self.entry(file)
+                if entry is not None:
+                    yield file, entry
+        self._report = None
 
     def prefetch(self, files: Iterable[RolloutFile]) -> None:
         """Asks the database for the entries of some files at once, which are about to be asked for one by one."""
-        keys = [self._key(file) for file in files]
-        self._ahead = {**dict.fromkeys(keys), **self._database.entries(keys)}
+        names = [file.name for file in files]
+        self._ahead = {**dict.fromkeys(names), **self.database.entries(names)}
 
     def entry(self, file: RolloutFile) -> Entry | None:
         """The entry of a file as it is now, which is scanned if it has changed; None if it is gone.
@@ -162,11 +167,8 @@ class Index:
         """
         status = Status(0, 0, (0, 0))
         try:
-            status = self.fs.status(file.file)
-            known = self._known(file) or self._moved(file, status)
-            if known is not None and self._holds(known, status):
-                return known
-            return self._scan(file, status, known)
+            status, known = self.fs.status(file.file), self._known(file)
+            return known if known is not None and self._holds(known, status) else self._scan(file, status, known)
         except (FileNotFoundError, NotFound):
             return None
         except (OSError, SourceError) as error:
@@ -181,7 +183,7 @@ class Index:
             if known is None or not self._holds(known, status, is_certain=False):
                 self.entry(file)
         self._flush()
-        return self._database.entry(self._key(file))
+        return self.database.entries([file.name]).get(file.name)
 
     def verdicts(self, file: RolloutFile) -> dict[int, tuple[str, str | None]]:
         """What became of each line of a file (as `explain` says it) and the id of its turn, by the record's offset.
@@ -191,18 +193,19 @@ class Index:
         from rollout.home.index.statuses import tell_fates
 
         entry = self.stored(file)
-        known = None if entry is None else self._checkpoint(self._key(file), entry)
-        return {} if known is None else tell_fates(known.memory, self._limits)
+        known = None if entry is None else self._checkpoint(file, entry)
+        return {} if known is None else tell_fates(known.memory, LISTED)
 
     def refresh(self, *, rebuild: bool = False, progress: Progress | None = None) -> IndexStatus:
         """Bring all files of the home up to date and forget those that are gone; `rebuild`: begin with nothing."""
         if rebuild:
             self._waiting.clear()
-            self._database.clear()
+            self.database.begin_anew()
         files = sorted(layout.scan(self.home, fs=self.fs), key=lambda file: file.order, reverse=True)
         for _ in self.entries(files, progress):
             pass
-        self._database.drop_all_but(map(self._key, files))
+        self._flush()
+        self.database.drop_all_but(file.name for file in files)
         return self.status()
 
     def status(self) -> IndexStatus:
@@ -210,64 +213,73 @@ class Index:
         self._flush()
         self._forget_bases()
         files = list(layout.scan(self.home, fs=self.fs))
-        stale = list(self._stale(files))
-        path = self._database.path
+        stale = list(self._stale_bytes(files))
+        path = self.database.path
         return IndexStatus(
             path=path,
-            entries=len(self._database.paths()),
+            entries=len(self.database.names()),
             files=len(files),
             stale=len(stale),
-            stale_bytes=sum(size for _, size in stale),
+            stale_bytes=sum(stale),
             bytes=0 if path is None else path.stat().st_size,
         )
 
-    def _stale(self, files: Iterable[RolloutFile]) -> Iterator[tuple[RolloutFile, int]]:
-        """The files that are to be read, with how many bytes that is about."""
+    def _stale_bytes(self, files: Iterable[RolloutFile]) -> Iterator[int]:
+        """About how many bytes are to be read of each file that is to be read."""
         for file in files:
             with contextlib.suppress(OSError, SourceError):
                 status, known = self.fs.status(file.file), self._known(file)
                 if known is None or not self._holds(known, status):
                     grew = known is not None and known.identity == status.identity and known.size < status.size
-                    yield file, status.size - known.size if grew and known is not None else status.size
+                    yield status.size - known.size if grew and known is not None else status.size
 
     def _scan(self, file: RolloutFile, status: Status, known: Entry | None) -> Entry:
         from rollout.home.index.scan import scan
 
-        key, scanned_ns, before = self._key(file), int(self._clock() * 1e9), None
+        scanned_ns, before = int(self._clock() * 1e9), None
         if known is not None and known.identity == status.identity and known.size != status.size and not file.sealed:
-            before = self._checkpoint(key, known) if self._bases_hold(known) else None
+            before = self._checkpoint(file, known) if self._bases_hold(known) else None
         found = scan(
             file.path,
             self.home,
             before=None if known is None or before is None else (known, before),
             fs=self.fs,
             keys=self.keys,
-            limits=self._limits,
-            progress=self._progress.within(status.size - (0 if before is None else before.memory.end)),
+            limits=LISTED,
+            progress=self._progress_of(status.size - (0 if before is None else before.memory.end)),
             bases=self._bases,
             prefixes=self._prefixes,
         )
         self._links.add(found.links)
         is_same = known is not None and (
             not found.is_new
-            or (known.size == status.size and self._checkpoint(key, known) == found.checkpoint)  # once more
+            or (known.size == status.size and self._checkpoint(file, known) == found.checkpoint)  # once more
         )
         entry = msgspec.structs.replace(
             found.entry,
             size=status.size,
             mtime_ns=status.mtime_ns,
             scanned_ns=scanned_ns,
-            id=known.id if known is not None and is_same else _new_number(),
+            id=known.id if known is not None and is_same else int.from_bytes(os.urandom(7), "big") + 1,
             bases_print=self._print_of_bases(found.entry),
         )
         if entry.identity == status.identity:  # else replaced between the two: the next scan finds out what it is
             checkpoint = msgspec.msgpack.encode(found.checkpoint)
-            self._waiting[key] = entry, checkpoint
-            self._ahead.pop(key, None)
+            self._waiting[file.name] = entry, checkpoint
             self._waiting_bytes += len(checkpoint)
             if len(self._waiting) >= _MOST_WAITING or self._waiting_bytes >= _MOST_WAITING_BYTES:
                 self._flush()
         return entry
+
+    def _progress_of(self, size: int) -> Progress | None:
+        """What the scan of a file reports to, of which so many bytes are to be read."""
+        if self._report is None:
+            return None
+        if self._bytes < 0:  # counted once a file is read
+            self._bytes = sum(self._stale_bytes(self._listed))
+        report, total, before = self._report, self._bytes, self._done_bytes
+        self._done_bytes += max(0, size)
+        return lambda done, whole: report(min(before + (size * done // whole if whole else size), total), total)
 
     def _holds(self, entry: Entry, status: Status, *, is_certain: bool = True) -> bool:
         """Whether a file is as it was when it was scanned; `is_certain`: and surely has not changed since, unseen."""
@@ -295,39 +307,27 @@ class Index:
         self._links.forget()
 
     def _known(self, file: RolloutFile) -> Entry | None:
-        key = self._key(file)
-        if key in self._waiting:
-            return self._waiting[key][0]
-        return self._ahead[key] if key in self._ahead else self._database.entry(key)
+        name = file.name
+        if name in self._waiting:
+            return self._waiting[name][0]
+        return self._ahead[name] if name in self._ahead else self.database.entries([name]).get(name)
 
-    def _moved(self, file: RolloutFile, status: Status) -> Entry | None:
-        """The entry of a file that lay elsewhere in the home under the same name."""
-        for path, entry in self._database.known_as(status.identity).items():
-            old = self.home / os.fsdecode(path)
-            if old.name == file.name and self._links.identity(str(old)) is None:
-                self._database.move(path, self._key(file))
-                self._ahead.pop(self._key(file), None)
-                return entry
-        return None
-
-    def _checkpoint(self, key: bytes, entry: Entry) -> Checkpoint | None:
+    def _checkpoint(self, file: RolloutFile, entry: Entry) -> Checkpoint | None:
         from rollout.home.index.checkpoint import decode_checkpoint
 
-        if key in self._waiting:
-            self._flush()
-        found = self._database.checkpoint(key, entry.id)
+        self._flush()
+        found = self.database.checkpoint(file.name, entry.id)
         with contextlib.suppress(msgspec.DecodeError):
             return None if found is None else decode_checkpoint(found)
         return None
 
     def _flush(self) -> None:
         if self._waiting:
-            self._database.put(self._waiting)
+            self.database.put(self._waiting)
+            for name in self._waiting:
+                self._ahead.pop(name, None)
             self._waiting.clear()
             self._waiting_bytes = 0
-
-    def _key(self, file: RolloutFile) -> bytes:
-        return os.fsencode(file.file.removeprefix(self._top))
 
 
 class _Links:
@@ -335,27 +335,28 @@ class _Links:
 
     def __init__(self, database: Database, fs: FileSystem) -> None:
         self._database, self._fs = database, fs
-        self._known: dict[str, Link | None] = {}
-        self._prints: dict[str, int] = {}
+        self.forget()
 
     def forget(self) -> None:
         """Files may have changed."""
-        self._known.clear()
-        self._prints.clear()
+        self._links: dict[str, Link] | None = None
+        self._prints: dict[str, int] = {}
 
     def add(self, links: Mapping[str, Link]) -> None:
         """What was found when files were opened."""
-        new = {path: link for path, link in links.items() if self._link(path) != link}
+        known = self._known()
+        new = {path: link for path, link in links.items() if known.get(path) != link}
         if not self._prints.keys().isdisjoint(new):
             self._prints.clear()
-        self._known.update(new)
+        known.update(new)
         self._database.put_links(new)
 
     def print_of(self, path: str) -> int:
         """The print of all files beneath one; 0 if there are none, or none was ever met."""
+        known = self._known()
         way: list[tuple[str, Link]] = []
         at, seen = path, {path}
-        while at not in self._prints and (link := self._link(at)) is not None and link.base not in seen:
+        while at not in self._prints and (link := known.get(at)) is not None and link.base not in seen:
             way.append((at, link))
             at = link.base
             seen.add(at)
@@ -372,37 +373,10 @@ class _Links:
             return self._fs.status(path).identity
         return None
 
-    def _link(self, path: str) -> Link | None:
-        if path not in self._known:
-            self._known[path] = self._database.link(path)
-        return self._known[path]
-
-
-class _Progress:
-    """Bytes that are done, over several files; how many there are in all is counted once one is read."""
-
-    def __init__(self, report: Progress | None, count: Callable[[], int]) -> None:
-        self._report, self._count, self._done = report, count, 0
-        self._total = -1
-
-    def within(self, size: int) -> Progress | None:
-        """For the next file, of which so many bytes are to be read."""
-        if self._report is None:
-            return None
-        if self._total < 0:
-            self._total = self._count()
-        report, before = self._report, self._done
-        self._done += max(0, size)
-
-        def tell(done: int, total: int) -> None:
-            report(min(before + (size * done // total if total else size), self._total), self._total)
-
-        return tell
-
-
-def _new_number() -> int:
-    """One that nobody has made before."""
-    return int.from_bytes(os.urandom(7), "big") + 1
+    def _known(self) -> dict[str, Link]:
+        if self._links is None:
+            self._links = self._database.links()
+        return self._links
 
 
 def _is_on_disk(home: Path, fs: FileSystem) -> bool:
@@ -412,20 +386,3 @@ def _is_on_disk(home: Path, fs: FileSystem) -> bool:
         return stat.S_ISDIR(found.st_mode) and fs.status(home).identity == (found.st_dev, found.st_ino)
     except (OSError, SourceError):
         return False
-
-
-def with_index(home: Path, fs: FileSystem, work: Callable[[Index], T], keys: Keys = NO_KEYS) -> T:
-    """Does some work with an index; again with another, if what is found in the database turns out to be corrupt.
-
-    Raises:
-        SourceError: the database cannot be used, and a new one cannot either.
-    """
-    with Index.open(home, fs, keys=keys) as index:
-        for left in range(_MOST_TRIES, -1, -1):
-            try:
-                return work(index)
-            except sqlite3.DatabaseError as error:
-                if not index.recover(error) or not left:
-                    remedy = "try again, or delete it: it is only a cache"
-                    raise SourceError(f"cannot be used: {error}", path=home / NAME, remedy=remedy) from error
-    raise AssertionError("the last try returns or raises")
