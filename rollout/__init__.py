@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from rollout.files.source import AnySource
     from rollout.fold.projection import ContextBaseline, ContextCleared, ContextNeverSet
     from rollout.fold.sequence_diff import DiffRun
-    from rollout.fold.token_ledger import TokenSpend
+    from rollout.fold.tokens import TokenSpend
+    from rollout.fold.turn_list import Turn
     from rollout.format.labels import Label, check_session_id
     from rollout.format.lines import Damage
     from rollout.home.doctor import Diagnosis
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
     from rollout.session.playback import Playback, PlaybackView, Step, StepPosition, replay
     from rollout.session.reading import explain, reconstruct, records, turns, verify
     from rollout.session.record import Record
-    from rollout.session.state import State, Turn
+    from rollout.session.state import State
     from rollout.session.summary import Milestone, Summary, ToolUse, TurnSummary, summarize
     from rollout.session.turn import AsyncTurn, OpenTurn
     from rollout.session.turn_context import TurnContext
@@ -243,7 +244,7 @@ if not TYPE_CHECKING:  # for which every name would be there
             case "ContextBaseline" | "ContextCleared" | "ContextNeverSet":
                 from rollout.fold import projection as module
             case "TokenSpend":
-                from rollout.fold import token_ledger as module
+                from rollout.fold import tokens as module
             case "Tokens":
                 from rollout.items import tokens as module
             case "Truncation":
@@ -296,8 +297,10 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.items import redaction as module
             case "Note" | "Report":
                 from rollout.session import verification as module
-            case "State" | "Turn":
+            case "State":
                 from rollout.session import state as module
+            case "Turn":
+                from rollout.fold import turn_list as module
             case "Cipher" | "make_key":
                 from rollout.files.encrypted import keys as module
             case "Durability":

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import rollout
 from rollout import Limits
-from rollout.fold.line_types import Names
+from rollout.fold.collector import Names
 from tests import builders as b
 from tests import strategies as logs
 from tests.test_cases import CASES, NAMES

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import rollout
 from rollout.dialects.codex.tokens import read_gauge
-from rollout.fold.token_ledger import day_of, seconds_between
+from rollout.fold.tokens import day_of, seconds_between
 from rollout.home.index.entry import Entry
 from rollout.home.index.scan import Scan, scan
 from rollout.items.calls import has_failed, name_of

@@ -9,13 +9,13 @@ byte for byte when it is encoded, to one that was made at once.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import accumulate, pairwise
 
 import msgspec
 from msgspec import Raw
 
-from rollout.fold.events import Mark, Run, Span
+from rollout.fold.events import Mark, Run
 from rollout.items.events import Event
 
 
@@ -79,18 +79,8 @@ class Memory(msgspec.Struct, frozen=True, array_like=True, gc=False):
 _decoder = msgspec.msgpack.Decoder(Memory)
 
 
-class Recorder:
-    """Observes a reconstruction of a log that ends where the memory is to end."""
-
-    def __init__(self) -> None:
-        self.kept: list[Kept] = []
-
-    def see(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
-        """One settled block, older than all before."""
-        self.kept += map(_keep, reversed(marks))
-
-
-def _keep(mark: Mark) -> Kept:
+def keep(mark: Mark) -> Kept:
+    """What is remembered of a mark of a log that ends where the memory is to end."""
     place = (mark.event, mark.seq, mark.segment, mark.offset, mark.size, mark.newlines)
     if not isinstance(mark, Run) or mark.refs is None:
         return Kept(*place)

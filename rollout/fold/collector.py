@@ -14,7 +14,6 @@ from typing import Any
 from msgspec import Raw
 
 from rollout.fold.events import Mark, Run
-from rollout.fold.line_types import Names
 from rollout.format.labels import label_of
 from rollout.items.dialect import Dialect
 from rollout.items.events import (
@@ -35,12 +34,50 @@ from rollout.items.events import (
     TurnStarted,
     WorldState,
 )
-from rollout.limits import DEFAULT, Limits
+from rollout.limits import DEFAULT, NAME_CHARACTERS, Limits
 
 _SAID, _SESSION = LineKind.SAID, LineKind.SESSION  # a member of an enum takes its time to be found
 _LABELLED = frozenset({*BOUNDARIES, TurnStarted, TurnEnded, TurnAborted})
 _KEPT = frozenset({*BOUNDARIES, ProgramMessage, Replaced, WorldState, TurnsRemoved, ItemsRemoved})
 """The events of which more than the place is kept, or which say what need not be kept of older ones."""
+
+
+class _Kinds(dict[str | None, int]):
+    """The number of each type of payload, in records of one type; a new one gets the next."""
+
+    def __init__(self, type: str, named: list[tuple[str | None, str | None]]) -> None:
+        self._type, self._named = type, named
+
+    def __missing__(self, kind: str | None) -> int:
+        if kind is not None and len(kind) > NAME_CHARACTERS:
+            return self[kind[:NAME_CHARACTERS]]
+        number = self[kind] = len(self._named)
+        self._named.append((self._type, kind))
+        return number
+
+
+class Names:
+    """What each line calls itself: the type and the kind of a `Record` (cut at 200 characters), a small number a line.
+
+    Numbers are noted newest first, one for each record, each stretch of damaged bytes and each blank line.
+    """
+
+    def __init__(self) -> None:
+        self.numbers = array("I")
+        self.named: list[tuple[str | None, str | None]] = [(None, None)]
+        """By number; 0 is no record."""
+        self._types: dict[str, _Kinds] = {}
+
+    def kinds(self, type: str) -> dict[str | None, int]:
+        """The numbers of the records of a type."""
+        type = type[:NAME_CHARACTERS]
+        if type not in self._types:
+            self._types[type] = _Kinds(type, self.named)
+        return self._types[type]
+
+    def note(self, type: str, kind: str | None) -> None:
+        """One record, older than all before."""
+        self.numbers.append(self.kinds(type)[kind])
 
 
 class Collector:
@@ -78,7 +115,7 @@ class Collector:
     @property
     def noting(self) -> tuple[Callable[[int], None], Callable[[str], Any]] | None:
         """See `EventSink`."""
-        return None if self.names is None else self.names.noting
+        return None if self.names is None else (self.names.numbers.append, self.names.kinds)
 
     def take_block(self) -> list[Mark]:
         """The marks of the block, oldest first; an older one begins."""
@@ -141,17 +178,10 @@ class Collector:
             if isinstance(event, TurnsRemoved):
                 self.debt += event.count
 
-    def note_damage(self, offset: int, size: int, reason: str) -> None:
-        """Damaged bytes, when every line is traced."""
-        self._note(Damaged(reason), offset, size)
-
-    def note_blank(self, offset: int, size: int) -> None:
-        """A blank line, when every line is traced."""
-        self._note(Blank(), offset, size)
-
-    def _note(self, event: Event, offset: int, size: int) -> None:
+    def note_odd(self, event: Damaged | Blank, offset: int, size: int) -> None:
+        """Damaged bytes or a blank line, when every line is traced."""
         if self.names is not None:
-            self.names.note_nothing()
+            self.names.numbers.append(0)
         self._mark(event, offset, size)
 
     def count(self, n: int) -> None:

@@ -13,19 +13,19 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias
 
 from rollout.errors import TooLarge
 from rollout.fold.checkpoint import Memory
 from rollout.fold.collector import Collector
-from rollout.fold.events import Mark, Span, fold_turns
+from rollout.fold.events import Mark, fold_turns
 from rollout.fold.projection import Projection, Reference
 from rollout.fold.rollback import Claims, Standing
 from rollout.format import lines
 from rollout.format.lines import Damage, Piece
 from rollout.format.records import Segment
 from rollout.format.strict_json import decode_value
-from rollout.items.events import Replaced, TurnStarted
+from rollout.items.events import Blank, Damaged, Replaced, TurnStarted
 from rollout.items.history import History
 
 
@@ -39,22 +39,8 @@ class Floor(NamedTuple):
     offset: int
 
 
-class Observer(Protocol):
-    """Sees each settled block, newest first: its marks oldest first, its turns oldest first."""
-
-    def see(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None: ...
-
-
-class Tee:
-    """Several observers as one, in their order."""
-
-    def __init__(self, *observers: Observer) -> None:
-        self._observers = observers
-
-    def see(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
-        """One settled block, older than all before."""
-        for observer in self._observers:
-            observer.see(marks, spans)
+Observer: TypeAlias = Callable[[Sequence[Mark]], None]
+"""Is shown the marks, oldest first, of each settled block, newest first."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -75,11 +61,11 @@ class Answer:
 
 
 class Reconstruction:
-    """Folds a lineage, newest segment first; `run` once. An observer sees all; the answer is then but counts.
+    """Folds a lineage, newest segment first; `run` once. Observers are shown all; the answer is then but counts.
 
     What `memory` tells of is not read again: it stands for the beginning of the first segment and all older ones. It
-    goes with an observer and a collector that traces. `watch` is given each batch of lines that is read. `is_floor` is
-    asked at each `Floor`, `is_enough` whenever the observer has seen more: reading stops there if it says so.
+    goes with observers and a collector that traces. `watch` is given each batch of lines that is read. `is_floor` is
+    asked at each `Floor`, `is_enough` whenever observers were shown more: reading stops there if it says so.
     """
 
     def __init__(
@@ -87,7 +73,7 @@ class Reconstruction:
         segments: Iterable[Segment],
         collector: Collector,
         *,
-        observer: Observer | None = None,
+        observers: Sequence[Observer] = (),
         progress: Callable[[int, int], None] | None = None,
         memory: Memory | None = None,
         watch: Callable[[lines.Batch], None] | None = None,
@@ -99,7 +85,7 @@ class Reconstruction:
         self.floor: Floor | None = None
         """Where reading has stopped, if it did at a floor."""
         self._collector, self._dialect = collector, collector.dialect
-        self._observer = observer
+        self._observers = observers
         self._settled = Projection(
             self._dialect, self._fetch, wants_history=collector.wants_items, depth=collector.depth
         )
@@ -107,7 +93,7 @@ class Reconstruction:
         self._line_counts: list[int | None] = []
         self._damage: list[tuple[Damage, int, int]] = []  # with segment and newlines
         self._claims = Claims()
-        self._waiting: list[tuple[list[Mark], list[Span]]] = []
+        self._waiting: list[list[Mark]] = []
         self._undecided = False  # whether an undone item of those is of the prefix
         self._skims = False  # nothing but the history is still asked for, and nothing is claimed back
 
@@ -200,10 +186,9 @@ class Reconstruction:
 
     def _take_odd(self, data: bytes, offset: int, *, is_tail: bool, is_line: bool) -> bool:
         pieces = self._pieces(data)
-        if (
-            not pieces and is_line and self._collector.traces and b"\0" not in data
-        ):  # NUL bytes are no line of their own
-            self._collector.note_blank(offset, len(data))
+        is_blank = not pieces and is_line and b"\0" not in data  # NUL bytes are no line of their own
+        if is_blank and self._collector.traces:
+            self._collector.note_odd(Blank(), offset, len(data))
         begins = False
         for piece in reversed(pieces):
             if begins:  # a block begins inside this line: what stands before it is of the older one
@@ -218,8 +203,6 @@ class Reconstruction:
 
     def _pieces(self, data: bytes) -> list[Piece[Any]]:
         """What an odd line holds. TooLarge."""
-        if not data:
-            return []
         spare, pieces = self._limits.spare_odd_lines, self._dialect.split(data, self._limits.depth)
         if spare is None:
             return list(pieces)
@@ -234,29 +217,29 @@ class Reconstruction:
         damage = Damage(None, offset, reason, kind, self._read[segment].path)
         self._damage.append((damage, segment, self._collector.newlines))
         if self._collector.traces:
-            self._collector.note_damage(offset, size, reason)
+            self._collector.note_odd(Damaged(reason), offset, size)
 
     def _close_block(self) -> bool:
         """Fold what was gathered; True if the answer is complete."""
         collector, settled = self._collector, self._settled
         marks = collector.take_block()
-        spans = fold_turns(marks)
+        fold_turns(marks)
         standing = Standing(marks)
         standing.fold(self._claims)
         collector.debt = self._claims.count
         if self._undecided and standing.first_boundary is not None:  # nothing of what waits is of the prefix
             self._undecided = False
             self._settle(at_beginning=False)
-            if self._observer is None and settled.is_complete:
+            if not self._observers and settled.is_complete:
                 return True
-        if standing.may_be_prefix and (self._observer is not None or _is_undecided(marks)):
+        if standing.may_be_prefix and (self._observers or _is_undecided(marks)):
             self._undecided = True
-        self._waiting.append((marks, spans))
+        self._waiting.append(marks)
         if self._undecided:
             self._skims = False
             return False
         self._settle(at_beginning=False)
-        if self._observer is not None:
+        if self._observers:
             return self._is_at_floor(marks) or (self._is_enough is not None and self._is_enough())
         self._skims = settled.base is None and settled.knows_settings and not settled.has_old_compaction
         self._skims = self._skims and not self._claims
@@ -271,12 +254,12 @@ class Reconstruction:
         return self.floor is not None
 
     def _settle(self, *, at_beginning: bool) -> None:
-        for marks, spans in self._waiting:
-            _decide_prefix(marks, belongs=at_beginning)
-            if self._observer is None:
-                self._settled.add(marks)
-            else:
-                self._observer.see(marks, spans)
+        for marks in self._waiting:
+            for mark in marks:
+                if at_beginning and mark.prefix:
+                    mark.undone_by = None
+            for observe in self._observers or (self._settled.add,):
+                observe(marks)
         self._waiting = []
         if self._settled.base is not None:
             self._collector.wants_items = False
@@ -315,11 +298,3 @@ def _is_undecided(marks: Sequence[Mark]) -> bool:
         if isinstance(mark.event, Replaced) and mark.event.has_items and mark.stands:
             return False
     return False
-
-
-def _decide_prefix(marks: Sequence[Mark], *, belongs: bool) -> None:
-    for mark in marks:
-        if mark.prefix:
-            mark.prefix = False
-            if belongs:
-                mark.undone_by = None

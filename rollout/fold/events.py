@@ -118,19 +118,16 @@ class Span:
         return turn_id is None or self.turn_id is None or turn_id == self.turn_id
 
 
-def fold_turns(marks: Sequence[Mark]) -> list[Span]:
-    """Give each mark its turn (None: it belongs to none) and return the turns, oldest first."""
-    spans: list[Span] = []
+def fold_turns(marks: Sequence[Mark]) -> None:
+    """Give each mark its turn (None: it belongs to none)."""
     current: Span | None = None
     for i, mark in enumerate(marks):
         event = mark.event
         if isinstance(event, TurnStarted):
             current = Span(i, mark, True, event.turn_id)
-            spans.append(current)
         elif isinstance(event, BOUNDARIES):
             if current is None or not (current.explicit and current.is_open):
                 current = Span(_run_above(marks, i), mark, False, None, status="completed")
-                spans.append(current)
                 for above in range(current.first, i):
                     marks[above].span = current
         elif current is not None:
@@ -139,7 +136,6 @@ def fold_turns(marks: Sequence[Mark]) -> list[Span]:
             elif isinstance(event, UserAnnounced):
                 mark.is_in_turn = current.explicit and current.is_open
         mark.span = current
-    return spans
 
 
 def _end(span: Span, mark: Mark, event: TurnEnded | TurnAborted) -> None:

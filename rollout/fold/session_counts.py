@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 from msgspec import Raw
 
-from rollout.fold.events import Mark, Run, Span, by_turn, unpack
+from rollout.fold.events import Mark, Run, by_turn, unpack
 from rollout.fold.projection import Projection
 from rollout.fold.turn_list import turn_stands
 from rollout.format.strict_json import decode_value
@@ -67,7 +67,7 @@ class Tally:
         """Whether what is older only adds its own messages, or none: nothing here takes of them or replaces them."""
         return self.base is not None or not (self._removed or self._settled.has_old_compaction)
 
-    def see(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
+    def see(self, marks: Sequence[Mark]) -> None:
         """One settled block, older than all before."""
         self._count_turns(marks)
         for mark in reversed(marks):

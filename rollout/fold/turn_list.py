@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from rollout import ids
 from rollout.fold.events import Mark, Run, Span, by_turn, unpack
 from rollout.format.labels import Label
-from rollout.items.dialect import AgentLine, Dialect, Entry
+from rollout.format.records import Segment
 from rollout.items.events import (
     BOUNDARIES,
-    ITEM_EVENTS,
     AgentMessage,
     Blank,
     Damaged,
@@ -31,12 +32,10 @@ from rollout.items.history import History
 _ENDS = (TurnEnded, TurnAborted)
 _NO_EFFECT = (Malformed, Damaged, Blank)
 _NOTHING = (*_NO_EFFECT, Unseen)
-Fetch = Callable[[int, int, int], bytes]
-"""Bytes of a segment: (segment, offset, size)."""
 
 
-class SeenItems(NamedTuple):
-    """A run of items, or (not `is_run`) one that has a line to itself."""
+class ItemPlace(NamedTuple):
+    """Where a run of items lies, or (not `is_run`) one that has a line to itself."""
 
     is_run: bool
     is_made: bool
@@ -47,38 +46,51 @@ class SeenItems(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class SeenTurn:
-    """One turn of a log, as far as one pass over it tells. Places are (segment, offset, newlines)."""
+class Turn:
+    """One turn (S1). `id` is derived (the same at every read) where the log gives none.
 
-    turn_id: str | None
-    boundary_offset: int
-    """Where the record lies that opened it: for the id of an implicit turn."""
+    `status` is completed or interrupted; `stands`: not rolled back. `started` and `ended` are the log's own timestamps.
+    It lies in `path` (None: bytes) from byte `offset`, which is in `line` (from 1), to `end_offset`; a turn of a
+    base lies in the base's file. `user` is how the first user's text begins (up to 1,000 characters).
+    """
+
+    id: str
+    derived: bool
     status: str
     stands: bool
-    opening: tuple[int, int, int]
-    """Its first record: an implicit turn takes along what stands right above its boundary."""
-    end: tuple[int, int]
     started: str | None
     ended: str | None
     model: str | None
-    items: tuple[SeenItems, ...]
-    """Where the visible items that stand lie, oldest first."""
-    item_count: int
     user: str | None
-    """How the first user's text begins."""
+    path: str | None
+    line: int | None
+    offset: int
+    end_offset: int
+    item_count: int
     plans: tuple[str, ...]
+    """The plans that the assistant proposed in it (item_completed events), oldest first."""
     label: Label
+    """That of the record that opened it."""
+    _load: Callable[[], History] = dataclasses.field(repr=False, compare=False)
 
+    @property
+    def session_id(self) -> str | None:
+        """The label's; None where it is unset."""
+        return self.label.session_id
 
-class TurnCollector:
-    """Observes a reconstruction and keeps its turns, newest first."""
+    @property
+    def tags(self) -> dict[str, str]:
+        """The label's."""
+        return dict(self.label.tags)
 
-    def __init__(self) -> None:
-        self.turns: list[SeenTurn] = []
+    @property
+    def items(self) -> History:
+        """The turn's model-visible items that were not rolled back, read again at each touch.
 
-    def see(self, marks: Sequence[Mark], spans: Sequence[Span]) -> None:
-        """One settled block, older than all before."""
-        self.turns += [_see_turn(span, of_turn) for span, of_turn in by_turn(marks) if span is not None]
+        Raises:
+            SourceError: A file of the log can no longer be read.
+        """
+        return self._load()
 
 
 def turn_stands(marks: Sequence[Mark]) -> bool:
@@ -97,68 +109,76 @@ def _shows(mark: Mark) -> bool:
     return not isinstance(mark.event, _NO_EFFECT)
 
 
-def _see_turn(span: Span, marks: Sequence[Mark]) -> SeenTurn:
-    stands = turn_stands(marks)
-    items: list[Mark] = []
-    users: list[UserMessage | AgentMessage] = []
-    settings: list[Settings] = []
-    plans: list[str] = []
-    for mark in marks:
-        event, is_standing = mark.event, mark.undone_by is None
-        if is_standing and isinstance(event, ITEM_EVENTS):
-            items.append(mark)
-        if is_standing or not stands:
-            if isinstance(event, BOUNDARIES):
-                users.append(event)
-            elif isinstance(event, Settings):
-                settings += [event] if span.fits(event.turn_id) else []
-            elif isinstance(event, PlanProposed):
-                plans.append(event.text)
-    opened, ended = span.opening.event, None if span.ending is None else span.ending.event
-    opening = marks[0]
-    return SeenTurn(
-        turn_id=span.turn_id,
-        boundary_offset=span.opening.offset,
-        status=span.status,
-        stands=stands,
-        opening=(opening.segment, opening.offset, opening.newlines),
-        end=_end_of(marks),
-        started=opened.time if isinstance(opened, TurnStarted) else None,
-        ended=ended.time if isinstance(ended, _ENDS) else None,
-        model=settings[0].model if settings else None,
-        items=tuple(map(_seen_items, items)),
-        item_count=sum(mark.count if isinstance(mark, Run) else 1 for mark in items),
-        user=users[0].text if users and isinstance(users[0], UserMessage) else None,
-        label=span.opening.label,
-        plans=tuple(plans),
-    )
-
-
-def _seen_items(mark: Mark) -> SeenItems:
-    is_made = isinstance(mark.event, AgentMessage) and mark.event.is_made
-    return SeenItems(isinstance(mark, Run), is_made, mark.segment, mark.begin, mark.offset + mark.size - mark.begin)
-
-
-def _end_of(marks: Sequence[Mark]) -> tuple[int, int]:
-    """Segment and offset behind the newest record of a turn that means something for it: events do not, when traced.
+def _end_of(marks: Sequence[Mark]) -> int:
+    """The offset behind the newest record of a turn that means something for it: events do not, when traced.
 
     In a run of traced lines where turns are wanted, each record ends right before the line end ahead of the next one.
     """
     last = next((mark for mark in reversed(marks) if not isinstance(mark.event, _NOTHING)), marks[0])
     refs = last.refs if isinstance(last, Run) else None
     if refs is None:
-        return last.segment, last.offset + last.size
+        return last.offset + last.size
     k = next(k for k, ref in enumerate(refs) if unpack(ref)[1] <= LineKind.SAID)
-    return last.segment, unpack(refs[k - 1])[0] - 1 if k else last.offset + last.size
+    return unpack(refs[k - 1])[0] - 1 if k else last.offset + last.size
 
 
-def items_of(dialect: Dialect, turn: SeenTurn, fetch: Fetch, depth: int) -> History:
-    """The items of a turn, read again."""
-    entries: list[Entry] = []
-    for is_run, is_made, segment, offset, size in turn.items:
-        data = fetch(segment, offset, size)
-        if is_run:
-            entries += dialect.shown_lines(data, depth)
-        else:
-            entries.append(AgentLine(data) if is_made else data)
-    return History(entries, dialect)
+class TurnCollector:
+    """Observes a reconstruction of some segments and keeps its turns. `load` reads items again."""
+
+    def __init__(self, segments: Sequence[Segment], load: Callable[[Sequence[ItemPlace]], History]) -> None:
+        self._segments, self._load = segments, load
+        self._found: list[tuple[Turn, int, int]] = []  # newest first, with segment and newlines of the first record
+
+    def see(self, marks: Sequence[Mark]) -> None:
+        """One settled block, older than all before."""
+        for span, of_turn in by_turn(marks):
+            if span is not None:
+                self._found.append((self._turn(span, of_turn), of_turn[0].segment, of_turn[0].newlines))
+
+    def turns(self, line_counts: Sequence[int | None]) -> tuple[Turn, ...]:
+        """All that were seen, oldest first; `line_counts` are the line ends in each segment."""
+        return tuple(
+            turn if (count := line_counts[segment]) is None else dataclasses.replace(turn, line=count - newlines + 1)
+            for turn, segment, newlines in reversed(self._found)
+        )
+
+    def _turn(self, span: Span, marks: Sequence[Mark]) -> Turn:
+        stands, segment = turn_stands(marks), self._segments[marks[0].segment]
+        users: list[UserMessage | AgentMessage] = []
+        models: list[str] = []
+        plans: list[str] = []
+        for mark in marks:
+            event = mark.event
+            if stands and not mark.stands:
+                continue
+            if isinstance(event, BOUNDARIES):
+                users.append(event)
+            elif isinstance(event, Settings):
+                models += [event.model] if span.fits(event.turn_id) else []
+            elif isinstance(event, PlanProposed):
+                plans.append(event.text)
+        items = [mark for mark in marks if mark.stands and mark.is_item]
+        opened, ended = span.opening.event, None if span.ending is None else span.ending.event
+        return Turn(
+            id=span.turn_id or ids.derived_turn_id(segment.thread, span.opening.offset),
+            derived=span.turn_id is None,
+            status=span.status,
+            stands=stands,
+            started=opened.time if isinstance(opened, TurnStarted) else None,
+            ended=ended.time if isinstance(ended, _ENDS) else None,
+            model=models[0] if models else None,
+            user=users[0].text if users and isinstance(users[0], UserMessage) else None,
+            path=segment.path,
+            line=None,
+            offset=marks[0].offset,
+            end_offset=_end_of(marks),
+            item_count=sum(mark.count if isinstance(mark, Run) else 1 for mark in items),
+            plans=tuple(plans),
+            label=span.opening.label,
+            _load=functools.partial(self._load, tuple(map(_place, items))),
+        )
+
+
+def _place(mark: Mark) -> ItemPlace:
+    is_made = isinstance(mark.event, AgentMessage) and mark.event.is_made
+    return ItemPlace(isinstance(mark, Run), is_made, mark.segment, mark.begin, mark.offset + mark.size - mark.begin)

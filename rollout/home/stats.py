@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rollout.errors import UsageError
 from rollout.files.layout import RolloutFile
-from rollout.fold.token_ledger import TokenSpend, day_of
+from rollout.fold.tokens import TokenSpend, day_of
 from rollout.home.filters import Filters, Selection, When
 from rollout.home.index.entry import TOO_LARGE, UNREADABLE, Entry
 from rollout.home.index.index import Index

@@ -11,16 +11,15 @@ import msgspec
 from rollout.dialects.codex.dialect import CODEX
 from rollout.files.lineage import Lineage
 from rollout.files.source import Origin
-from rollout.fold.collector import Collector
-from rollout.fold.engine import Observer, Reconstruction, Tee
+from rollout.fold.collector import Collector, Names
+from rollout.fold.engine import Observer, Reconstruction
 from rollout.fold.line_status import DAMAGED, LineStatuses
-from rollout.fold.line_types import Names
-from rollout.fold.turn_list import TurnCollector
+from rollout.fold.turn_list import Turn, TurnCollector
 from rollout.format.lines import Damage
 from rollout.format.records import Segment
 from rollout.limits import Limits
 from rollout.session.record import Record, RecordReader
-from rollout.session.state import Turn, read_turns, turns_of
+from rollout.session.state import items_of, read_turns
 
 
 class Explained(msgspec.Struct, frozen=True, gc=False):
@@ -75,13 +74,14 @@ class Explanation:
         gatherer = gatherer or Collector(
             CODEX, wants_items=False, wants_turns=with_turns, traces=True, limits=origin.limits
         )
-        gatherer.names, collector = self._names, TurnCollector()
-        seeing: list[Observer] = [self._statuses, *([collector] if with_turns else []), *observers]
+        gatherer.names = self._names
         with origin.opened() as lineage:
+            collector = TurnCollector(lineage.segments, items_of(origin))
+            seeing = [self._statuses.see, *([collector.see] if with_turns else []), *observers]
             answer = Reconstruction(
                 lineage,
                 gatherer,
-                observer=Tee(*seeing) if len(seeing) > 1 else self._statuses,
+                observers=seeing,
                 progress=progress,
                 is_floor=lambda floor: not whole and floor.segment > 0,
             ).run()
@@ -89,7 +89,7 @@ class Explanation:
             self._hidden = [] if origin.size is not None else _hidden_lines(lineage)
             self.damage = tuple(lineage.damage())
             if with_turns:
-                self.turns = turns_of(origin, collector, lineage.segments, answer.line_counts)
+                self.turns = collector.turns(answer.line_counts)
         self._counts = answer.line_counts
         assert len(self._names.numbers) == len(self._statuses)
 
@@ -172,7 +172,7 @@ def statuses_back_to(
     statuses = LineStatuses()
     is_enough = None if oldest is None else lambda: statuses.oldest >= (oldest[0], -oldest[1])
     collector = Collector(CODEX, wants_items=False, traces=True, limits=limits)
-    Reconstruction(segments, collector, observer=statuses, progress=progress, is_enough=is_enough).run()
+    Reconstruction(segments, collector, observers=[statuses.see], progress=progress, is_enough=is_enough).run()
     return statuses
 
 

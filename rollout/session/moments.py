@@ -15,8 +15,9 @@ from rollout.errors import Ambiguous, NotFound, UsageError
 from rollout.files import positions
 from rollout.files.positions import Extent
 from rollout.files.source import Origin
+from rollout.fold.turn_list import Turn
 from rollout.format.records import Segment
-from rollout.session.state import Turn, read_turns
+from rollout.session.state import read_turns
 
 Progress = Callable[[int, int], None]
 _SHOWN = 5

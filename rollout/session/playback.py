@@ -367,9 +367,9 @@ class Playback:
         found = statuses.find(newest - step.position.segment, step.record.offset)
         if found is None or found[0].turn < 0:
             return None
-        span, back = statuses.turns[found[0].turn]
-        segment, begin = newest - back, span.opening.offset
-        end = min(begin + span.opening.size + 1, self._segments[segment].end)
+        opening = statuses.turns[found[0].turn].opening
+        segment, begin = newest - opening.segment, opening.offset
+        end = min(begin + opening.size + 1, self._segments[segment].end)
         return next(each for each in self._backward(segment, end) if each.position.offset <= begin)
 
     def _look(

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator
 
 from rollout.files.encrypted.keys import Cipher
 from rollout.files.source import AnySource, find
+from rollout.fold.turn_list import Turn
 from rollout.format.records import Segment
 from rollout.limits import DEFAULT, Limits
 from rollout.session.explanation import Explanation
 from rollout.session.moments import At, origin_at
 from rollout.session.record import Record, read_records
-from rollout.session.state import State, Turn, read_state, read_turns
+from rollout.session.state import State, read_state, read_turns
 from rollout.session.verification import Report, examine
 
 Progress = Callable[[int, int], None]

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rollout import ids
 from rollout.dialects.codex.dialect import CODEX
 from rollout.dialects.codex.prompt import make_prompt
 from rollout.dialects.codex.session_meta import base_of
@@ -16,63 +15,14 @@ from rollout.files.source import Origin
 from rollout.fold.collector import Collector
 from rollout.fold.engine import Reconstruction
 from rollout.fold.projection import ContextBaseline, Reference
-from rollout.fold.turn_list import SeenTurn, TurnCollector, items_of
-from rollout.format.labels import Label
+from rollout.fold.turn_list import ItemPlace, Turn, TurnCollector
 from rollout.format.lines import Damage
-from rollout.format.records import Segment
+from rollout.items.dialect import AgentLine, Entry
 from rollout.items.history import History
 from rollout.items.kinds import Item
 from rollout.items.truncation import Truncation
 
 Progress = Callable[[int, int], None]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Turn:
-    """One turn (S1). `id` is derived (the same at every read) where the log gives none.
-
-    `status` is completed or interrupted; `stands`: not rolled back. `started` and `ended` are the log's own timestamps.
-    It lies in `path` (None: bytes) from byte `offset`, which is in `line` (from 1), to `end_offset`; a turn of a
-    base lies in the base's file. `user` is how the first user's text begins (up to 1,000 characters).
-    """
-
-    id: str
-    derived: bool
-    status: str
-    stands: bool
-    started: str | None
-    ended: str | None
-    model: str | None
-    user: str | None
-    path: str | None
-    line: int | None
-    offset: int
-    end_offset: int
-    item_count: int
-    plans: tuple[str, ...]
-    """The plans that the assistant proposed in it (item_completed events), oldest first."""
-    label: Label
-    """That of the record that opened it."""
-    _load: Callable[[], History] = dataclasses.field(repr=False, compare=False)
-
-    @property
-    def session_id(self) -> str | None:
-        """The label's; None where it is unset."""
-        return self.label.session_id
-
-    @property
-    def tags(self) -> dict[str, str]:
-        """The label's."""
-        return dict(self.label.tags)
-
-    @property
-    def items(self) -> History:
-        """The turn's model-visible items that were not rolled back, read again at each touch.
-
-        Raises:
-            SourceError: A file of the log can no longer be read.
-        """
-        return self._load()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -218,46 +168,26 @@ def read_turns(origin: Origin, progress: Progress | None = None) -> tuple[Turn, 
     Raises:
         SourceError: The log cannot be read.
     """
-    collector = TurnCollector()
     gatherer = Collector(CODEX, wants_items=False, wants_turns=True, limits=origin.limits)
     with origin.opened() as lineage:
-        answer = Reconstruction(lineage, gatherer, observer=collector, progress=progress).run()
-        return turns_of(origin, collector, lineage.segments, answer.line_counts)
+        collector = TurnCollector(lineage.segments, items_of(origin))
+        answer = Reconstruction(lineage, gatherer, observers=[collector.see], progress=progress).run()
+        return collector.turns(answer.line_counts)
 
 
-def turns_of(
-    origin: Origin, collector: TurnCollector, segments: Sequence[Segment], line_counts: Sequence[int | None]
-) -> tuple[Turn, ...]:
-    """The turns that a fold of these segments has shown to a collector, oldest first."""
-    return tuple(_turn(origin, seen, segments, line_counts[seen.opening[0]]) for seen in reversed(collector.turns))
+def items_of(origin: Origin) -> Callable[[Sequence[ItemPlace]], History]:
+    """What reads the items at some places of a log again."""
 
-
-def _turn(origin: Origin, seen: SeenTurn, segments: Sequence[Segment], count: int | None) -> Turn:
-    at, offset, newlines = seen.opening
-    segment = segments[at]
-
-    def load() -> History:
+    def load(places: Sequence[ItemPlace]) -> History:
+        entries: list[Entry] = []
         with origin.opened() as lineage:
             sources = [segment.source for segment in lineage]
-            return items_of(
-                CODEX, seen, lambda at, offset, size: sources[at].read_at(offset, size), origin.limits.depth
-            )
+            for is_run, is_made, segment, offset, size in places:
+                data = sources[segment].read_at(offset, size)
+                if is_run:
+                    entries += CODEX.shown_lines(data, origin.limits.depth)
+                else:
+                    entries.append(AgentLine(data) if is_made else data)
+        return History(entries, CODEX)
 
-    return Turn(
-        id=seen.turn_id or ids.derived_turn_id(segment.thread, seen.boundary_offset),
-        derived=seen.turn_id is None,
-        status=seen.status,
-        stands=seen.stands,
-        started=seen.started,
-        ended=seen.ended,
-        model=seen.model,
-        user=seen.user,
-        path=segment.path,
-        line=None if count is None else count - newlines + 1,
-        offset=offset,
-        end_offset=seen.end[1],
-        item_count=seen.item_count,
-        plans=seen.plans,
-        label=seen.label,
-        _load=load,
-    )
+    return load

@@ -21,8 +21,8 @@ from rollout.dialects.codex.tokens import note_of, read_gauge
 from rollout.files.encrypted.keys import Cipher
 from rollout.files.source import AnySource, Origin, find
 from rollout.files.thread_names import read_names
-from rollout.fold.token_ledger import Running, TokenSpend, seconds_between
-from rollout.fold.token_meter import Gauge, Meter, MeteringCollector
+from rollout.fold.tokens import Gauge, Meter, MeteringCollector, Running, TokenSpend, seconds_between
+from rollout.fold.turn_list import Turn
 from rollout.format import strict_json
 from rollout.items.calls import CALLS, OUTPUTS, has_failed, name_of
 from rollout.items.tokens import TokenNote, Tokens
@@ -30,7 +30,7 @@ from rollout.limits import DEFAULT, Limits
 from rollout.session.explanation import Explained, Explanation
 from rollout.session.moments import At, origin_at
 from rollout.session.record import Record
-from rollout.session.state import State, Turn, origin_of, read_state
+from rollout.session.state import State, origin_of, read_state
 from rollout.session.transcript import speaker
 
 Progress = Callable[[int, int], None]
@@ -135,7 +135,7 @@ def summarize(
     state = read_state(origin)
     origin, meter, gauge = origin_of(state), Meter(), Gauge()
     gatherer = MeteringCollector(CODEX, meter, origin.limits, wants_turns=True)
-    explanation = Explanation(origin, progress, with_turns=True, gatherer=gatherer, observers=[gauge])
+    explanation = Explanation(origin, progress, with_turns=True, gatherer=gatherer, observers=[gauge.see])
     reader, ledger = _Reader(), meter.ledger(None)
     for found, record in explanation.records():
         reader.see(found, record)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from rollout.fold.checkpoint import Memory
-from rollout.fold.token_ledger import Ledger
+from rollout.fold.tokens import Ledger
 
 
 class Prefix(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from rollout.dialects.codex.session_meta import facts_of
-from rollout.fold.token_ledger import TokenSpend
+from rollout.fold.tokens import TokenSpend
 
 UNREADABLE = "cannot be read: "
 """How the trouble of a file begins that cannot be."""

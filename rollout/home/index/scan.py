@@ -30,12 +30,12 @@ from rollout.files.disk import REAL, FileSystem
 from rollout.files.encrypted.keys import NO_KEYS, Keys
 from rollout.files.lineage import Head, Lineage, Opened, open_bytes, open_path, visible_end
 from rollout.files.sealed.reader import first_text, is_sealed
-from rollout.fold.checkpoint import Memory, Recorder
+from rollout.fold.checkpoint import Kept, Memory, keep
 from rollout.fold.collector import Collector
-from rollout.fold.engine import Floor, Observer, Reconstruction, Tee
+from rollout.fold.engine import Floor, Observer, Reconstruction
 from rollout.fold.events import Mark
 from rollout.fold.session_counts import Tally, question_of, tell_items
-from rollout.fold.token_meter import Gauge, Meter, MeteringCollector
+from rollout.fold.tokens import Gauge, Meter, MeteringCollector
 from rollout.format import lines, strict_json
 from rollout.format.labels import can_hold_label, label_of
 from rollout.format.records import Segment
@@ -251,9 +251,9 @@ class _Log:
         before = None if known is None else known.memory
         labels = _Labels() if known is None else _Labels(known.session_ids, known.tags)
         whole = lines.last_line_end(opened.source, 0 if before is None else before.end, end)
-        recorder = Recorder()
-        lasting = found = self._fold(0, whole, labels, before, recorder)
-        memory = self._remember(whole, lasting, recorder, before)
+        marks: list[Kept] = []
+        lasting = found = self._fold(0, whole, labels, before, lambda block: marks.extend(map(keep, reversed(block))))
+        memory = self._remember(whole, lasting, marks, before)
         if whole < end:  # a tail, which is not remembered: it may be mended away
             found = self._fold(0, end, _Labels([*labels.session_ids], [*labels.tags]), memory)
         damage = self._damage  # of what was read so far
@@ -314,7 +314,7 @@ class _Log:
             told = msgspec.structs.replace(told, base_thread=base.named_thread, bases=file)
         return msgspec.structs.replace(told, wants=prefix.wants)
 
-    def _remember(self, end: int, found: _Pass, recorder: Recorder, before: Memory | None) -> Memory:
+    def _remember(self, end: int, found: _Pass, marks: list[Kept], before: Memory | None) -> Memory:
         threads = [segment.thread for segment in self._lineage.segments] if before is None else before.threads
         usage, counts = found.gather.usage, found.line_counts
         return Memory(
@@ -323,20 +323,17 @@ class _Log:
             line_counts=counts,
             threads=tuple(threads[: len(counts)]),
             usage=None if usage is None else (usage[0], bytes(usage[1])),
-            marks=recorder.kept,
+            marks=marks,
             is_cut=found.floor is not None,
         )
 
     def _fold(
-        self, number: int, end: int, labels: _Labels, memory: Memory | None = None, recorder: Recorder | None = None
+        self, number: int, end: int, labels: _Labels, memory: Memory | None = None, *observers: Observer
     ) -> _Pass:
         """A pass over the log up to a place in one of its files (behind what is remembered), back to a seam."""
         limits, shift, damage = self._limits, max(0, number - 1), self._damage
         tally, gauge, meter = Tally(CODEX, lambda mark: self._fetch(mark, shift), limits.depth), Gauge(), Meter()
-        observers: list[Observer] = [tally, gauge]
         segments = [dataclasses.replace(self._segment(number), end=end)]
-        if recorder is not None:
-            observers.insert(0, recorder)
         if number:  # what is spent and damaged in a base is not the fork's: a file of its own stands ahead of it
             segments.insert(0, Segment(lines.BytesSource(b""), 0))
             small = min(limits.first_chunk_bytes, _FIRST_CHUNK_BYTES)
@@ -346,7 +343,7 @@ class _Log:
         fold = Reconstruction(
             itertools.chain(segments, self._behind(number + 1) if memory is None else ()),
             gather,
-            observer=Tee(*observers),
+            observers=(*observers, tally.see, gauge.see),
             progress=self._progress if number == 0 else None,
             memory=memory,
             watch=labels.watch,

@@ -19,7 +19,7 @@ def tell_fates(memory: Memory, limits: Limits = DEFAULT) -> dict[int, tuple[str,
     """
     statuses = LineStatuses()
     gatherer = Collector(CODEX, wants_items=False, traces=True, limits=limits)
-    Reconstruction([Segment(BytesSource(b""), memory.end)], gatherer, observer=statuses, memory=memory).run()
+    Reconstruction([Segment(BytesSource(b""), memory.end)], gatherer, observers=[statuses.see], memory=memory).run()
     return {
         offset: (status, statuses.turn_id(run.turn, memory.threads))
         for run, offset, _, status, _ in statuses

@@ -19,7 +19,8 @@ from rollout.files.port import explained
 from rollout.files.source import Origin
 from rollout.files.writer import holder
 from rollout.fold.projection import ContextBaseline
-from rollout.session.state import Turn, read_state
+from rollout.fold.turn_list import Turn
+from rollout.session.state import read_state
 
 
 class Proof:
