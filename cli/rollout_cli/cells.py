@@ -1,14 +1,13 @@
 """Columns of a terminal: how wide a text is shown, texts cut or filled up to a width, previews, tables.
 
 `columns` is the width of a terminal, or None where nothing has to be cut or left out.
-
 A wide character takes two columns, a combining one none, and what is escaped takes the room of its escape.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from rollout_cli.printable import printable
@@ -16,8 +15,6 @@ from rollout_cli.terminal import Line
 
 NARROW_COLUMNS = 60
 """In a narrower terminal the columns of a table stand closer together."""
-
-
 PREVIEW_CHARS = 1000
 """What one line shows of a text where no terminal asks for less."""
 LABEL_CHARS = 40
@@ -37,30 +34,24 @@ class Table:
     """Columns side by side and, behind them, one for texts of any length. `room` is how wide that can be."""
 
     def __init__(self, parts: Sequence[Column], last: str, columns: int | None) -> None:
-        self._parts, self._last, self._is_cut = parts, last, columns is not None
-        self._shown = [i for i, part in enumerate(parts) if columns is None or part.least_columns <= columns]
+        self._names = [*(part.name for part in parts), last]
+        self._shown = [(i, part) for i, part in enumerate(parts) if columns is None or part.least_columns <= columns]
         self._gap = "  " if columns is None or columns >= NARROW_COLUMNS else " "
-        used = sum(parts[i].columns + len(self._gap) for i in self._shown)
+        used = sum(part.columns + len(self._gap) for _, part in self._shown)
         self.room = None if columns is None else max(columns - used, 0)
 
     def heading(self) -> Line:
-        return self.row([*(part.name for part in self._parts), self._last], "bold")
+        return self.row(self._names, "bold")
 
     def row(self, cells: Sequence[str], style: str = "", **styles: str) -> Line:
         """A text for each column, also for those that are not shown, and for the last; `styles` by column."""
-        found: list[tuple[str, str]] = []
-        text, running = "", style
-        for i in self._shown:
-            part, cell = self._parts[i], cells[i]
-            own = styles.get(part.name, style) if cell else style
-            if own != running:
-                found.append((text, running))
-                text, running = "", own
-            text += fill(cut(cell, part.columns) if self._is_cut else cell, part.columns, right=part.is_number)
-            text += self._gap
+        spans: list[tuple[str, str]] = []
+        for i, part in self._shown:
+            text = cells[i] if self.room is None else cut(cells[i], part.columns)
+            filled = fill(text, part.columns, right=part.is_number) + self._gap
+            spans.append((filled, styles.get(part.name, style)))
         last = cells[-1] if self.room is None else cut(cells[-1], self.room)
-        own = styles.get(self._last, style)
-        return (*found, (text + last, own)) if own == running else (*found, (text, running), (last, own))
+        return (*spans, (last, styles.get(self._names[-1], style)))
 
 
 def width(text: str) -> int:
@@ -83,23 +74,18 @@ def fill(text: str, columns: int, *, right: bool = False) -> str:
 def cut(text: str, columns: int) -> str:
     """The text made printable, or as much of its beginning as there is room for."""
     shown = printable(text)
-    if width(shown) <= columns:
-        return shown
-    shown = shown[: max(columns - 1, 0)]
-    while shown and width(f"{shown}…") > columns:
-        shown = shown[:-1]
-    return f"{shown}…"[:columns]
+    return _longest(shown, columns, (f"{shown[:n]}…" for n in range(columns - 1, -1, -1)))
 
 
 def cut_front(text: str, columns: int) -> str:
     """The text made printable, or as much of its end as there is room for."""
     shown = printable(text)
-    if width(shown) <= columns:
-        return shown
-    shown = shown[max(len(shown) - columns + 1, 0) :]
-    while shown and width(f"…{shown}") > columns:
-        shown = shown[1:]
-    return f"…{shown}"[:columns]
+    return _longest(shown, columns, (f"…{shown[max(len(shown) - n, 0) :]}" for n in range(columns - 1, -1, -1)))
+
+
+def _longest(shown: str, columns: int, shorter: Iterator[str]) -> str:
+    """The text, or the first of the shorter ones that there is room for."""
+    return shown if width(shown) <= columns else next((each for each in shorter if width(each) <= columns), "")
 
 
 def preview(text: str, columns: int | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import time
 
 _RECENT_SECONDS = 7 * 86400
@@ -32,28 +33,23 @@ def size(size_bytes: int) -> str:
 
 def local_time(text: str | None, *, seconds: bool = False) -> str:
     """A recorded ISO time as `2026-03-20 10:00`, or `10:00:00` with `seconds`; what is none is shown as it is."""
-    moment = _parse(text)
-    if moment is None:
-        return (text or "")[: 19 if seconds else 16]
-    return f"{moment.astimezone():{'%Y-%m-%d %H:%M:%S' if seconds else '%Y-%m-%d %H:%M'}}"
+    moment, shown = _moment(text), 19 if seconds else 16
+    return (text or "")[:shown] if moment is None else moment.isoformat(" ")[:shown]
 
 
 def recent_time(text: str | None, now: float | None = None) -> str:
     """Shorter: an age in the last seven days (`now`, `5 min ago`), else the date. `now` is in Unix seconds."""
-    moment = _parse(text)
-    if moment is None:
-        return local_time(text)[:10]
-    passed = (time.time() if now is None else now) - moment.timestamp()
+    moment = _moment(text)
+    passed = -math.inf if moment is None else (time.time() if now is None else now) - moment.timestamp()
     if not -60 < passed < _RECENT_SECONDS:
         return local_time(text)[:10]
-    unit = next(((seconds, name) for seconds, name in _AGES if passed >= seconds), None)
-    return "now" if unit is None else f"{int(passed // unit[0])} {unit[1]} ago"
+    return next((f"{int(passed // unit)} {name} ago" for unit, name in _AGES if passed >= unit), "now")
 
 
 def clock_time(text: str | None) -> str:
     """The time of day of a recorded ISO time, `10:00:00`; nothing for what is none."""
-    moment = _parse(text)
-    return "" if moment is None else f"{moment.astimezone():%H:%M:%S}"
+    moment = _moment(text)
+    return "" if moment is None else f"{moment:%H:%M:%S}"
 
 
 def duration(seconds: float | None) -> str:
@@ -72,21 +68,15 @@ def duration(seconds: float | None) -> str:
 
 def seconds_between(before: str | None, after: str | None) -> float | None:
     """What passed between two recorded times; None where one is not there, or they go backwards."""
-    try:
-        moments = [datetime.datetime.fromisoformat(text or "") for text in (before, after)]
-        passed = (moments[1] - moments[0]).total_seconds()
-    except (ValueError, TypeError, OverflowError):
-        return None
+    begin, end = _moment(before), _moment(after)
+    passed = -1.0 if begin is None or end is None else (end - begin).total_seconds()
     return passed if passed >= 0 else None
 
 
-def _parse(text: str | None) -> datetime.datetime | None:
+def _moment(text: str | None) -> datetime.datetime | None:
+    """A recorded time in the local zone; None for what is none, and has none as the year 1 west of Greenwich."""
     try:
-        moment = None if text is None else datetime.datetime.fromisoformat(text)
-        if moment is None:
-            return None
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
-        moment.astimezone()  # the year 1 has no local time west of Greenwich
+        moment = datetime.datetime.fromisoformat(text or "")
+        return (moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)).astimezone()
     except (ValueError, OverflowError):
         return None
-    return moment

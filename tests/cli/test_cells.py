@@ -19,7 +19,7 @@ def test_a_width_is_that_of_what_is_shown() -> None:
 
 def test_a_text_keeps_its_beginning_or_its_end() -> None:
     assert [cut("漢字 ab", 4), cut("abc", 3), cut("abcd", 3), cut("abc", 0)] == ["漢…", "abc", "ab…", ""]
-    assert [cut_front("/home/漢字", 5), cut_front("abcd", 3), cut_front("abc", 0)] == ["…漢字", "…cd", ""]
+    assert [cut_front("/home/漢字", 5), cut_front("漢字漢", 5), cut_front("abc", 0)] == ["…漢字", "…字漢", ""]
     assert [fill("漢", 4), fill("漢", 4, right=True), fill("abc", 2)] == ["漢  ", "  漢", "abc"]
 
 

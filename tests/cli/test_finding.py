@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from rollout_cli.homes import walk
-from rollout_cli.views.sessions import Tree
+from rollout_cli.views.sessions import tree_json, tree_rows
 
 from rollout import SessionTree, Store
 from tests.builders import assistant, compacted, log, session_meta, user, user_item
@@ -208,10 +208,9 @@ def test_a_tree_of_any_depth_is_shown(home: Path) -> None:
     for _ in range(3000):
         node = SessionTree(row, "fork", (node,))
     nodes = list(walk([node]))
-    view = Tree(Store(home), nodes)
     assert [depth for depth, _, _ in nodes] == list(range(3001))
-    assert len(list(view.rows(None))) == 3001
-    assert len(json.loads(b"".join(view.json()))) == 3001
+    assert len(list(tree_rows(Store(home), nodes, None))) == 3001
+    assert len(json.loads(b"".join(tree_json(nodes)))) == 3001
 
 
 def test_search_groups_hits_by_session_and_says_what_became_of_them(home: Path) -> None:

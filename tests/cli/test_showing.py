@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 from rollout_cli.units import short_number
-from rollout_cli.views.tokens import chart
+from rollout_cli.views.totals import chart
 
 from tests import builders as b
 from tests.cli import run, thread_id, turn, write, write_session

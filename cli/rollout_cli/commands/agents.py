@@ -5,14 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import rollout
 from rollout_cli import options, terminal
 from rollout_cli.failures import FINE
 from rollout_cli.homes import open_store, reference
 from rollout_cli.options import Home, Ignored, Json, Reference, Source
 from rollout_cli.printable import printable
-from rollout_cli.terminal import Output, Wrapped, fact, print_error
-from rollout_cli.views import encode, pick
-from rollout_cli.views import show as show_view
+from rollout_cli.terminal import Block, Output, Wrapped, fact, print_error
+from rollout_cli.views import encode, pick, show
+from rollout_cli.views.sessions import listing_rows, sessions_json, transcript_json
 
 if TYPE_CHECKING:
     from rollout.adapters.responses.server import Exchange
@@ -36,12 +37,9 @@ def sessions(
 
     Example: rollout sessions --json
     """
-    from rollout.agent_tools import list_sessions
-    from rollout_cli.views.sessions import Sessions
-
     store = open_store(home)
-    rows = list_sessions(limit, current=current, session_id=session_id, home=store)
-    show_view(Sessions(store, rows), json=json)
+    rows = rollout.agent_tools.list_sessions(limit, current=current, session_id=session_id, home=store)
+    show(json, sessions_json(rows), lambda columns: listing_rows(store, rows, columns))
     if not rows and not json:
         print_error(f"rollout: no other sessions in {store.home}")
     return FINE
@@ -58,17 +56,14 @@ def read(
 
     The newest messages that fit, each whole. Example: rollout read -1
     """
-    from rollout.agent_tools import read_session
-    from rollout_cli.views.sessions import Transcript
-
     store = open_store(home)
     ref = reference(ref, home)
-    found = read_session(ref, budget_bytes=budget, current=current, home=store)
+    found = rollout.agent_tools.read_session(ref, budget_bytes=budget, current=current, home=store)
     asked = budget
     while not json and (excess := _printed_bytes(found.text) - budget) > 0 and asked - excess >= _LEAST_BUDGET_BYTES:
         asked -= excess  # what is escaped takes more room
-        found = read_session(ref, budget_bytes=asked, current=current, home=store)
-    return show_view(Transcript(found), json=json)
+        found = rollout.agent_tools.read_session(ref, budget_bytes=asked, current=current, home=store)
+    return show(json, transcript_json(found), lambda _: [Block(found.text, indent_columns=0)])
 
 
 def _printed_bytes(text: str) -> int:
@@ -106,7 +101,7 @@ def serve(
 
     out = Output()
 
-    def show(document: Iterable[bytes], row: Wrapped) -> None:
+    def tell(document: Iterable[bytes], row: Wrapped) -> None:
         if json:
             out.print_json(document)
         else:
@@ -117,14 +112,14 @@ def serve(
         notes = "".join(f"; {note}" for note in exchange.notes)
         answered = fact("answered", f"call {exchange.call} of line {exchange.line}{notes}", columns=9, style="green")
         refused = None if exchange.error is None else fact("refused", exchange.error, columns=9, style="red")
-        show([encode(pick(exchange, "call line streamed notes error"))], refused or answered)
+        tell([encode(pick(exchange, "call line streamed notes error"))], refused or answered)
 
     server = responses.open_server(
         reference(source, home), home=home, port=port, ignored=ignore or (), is_strict=strict, on_exchange=show_exchange
     )
     calls = len(server.recording.calls)
     known = {"url": server.url, "calls": calls, "path": server.recording.path}
-    show([encode(known)], Wrapped(((server.url, "bold"), f"  answers {calls} recorded calls; Ctrl-C ends it")))
+    tell([encode(known)], Wrapped(((server.url, "bold"), f"  answers {calls} recorded calls; Ctrl-C ends it")))
     try:
         server.run()
     except KeyboardInterrupt:

@@ -5,12 +5,23 @@ from typing import Annotated, Any
 
 import typer
 
+import rollout
 from rollout_cli import options
 from rollout_cli.failures import FINE, interruptible
 from rollout_cli.homes import open_store, walk
 from rollout_cli.options import Cursor, Home, Json, Kind, Limit, Sort
 from rollout_cli.terminal import print_error, progress
-from rollout_cli.views import show as show_view
+from rollout_cli.views import encode, pick, show
+from rollout_cli.views.sessions import (
+    hits_json,
+    hits_rows,
+    index_rows,
+    listing_json,
+    listing_rows,
+    tree_json,
+    tree_rows,
+)
+from rollout_cli.views.totals import stats_json, stats_rows
 
 _PAGE_ROWS = 500
 
@@ -32,12 +43,10 @@ def ls(
 
     Subagents, forks and the archive are left out unless asked for. Example: rollout ls --cwd . --since 7d
     """
-    from rollout_cli.views.sessions import Listing
-
     filters |= {"text": text, "subagents": subagents, "forks": forks, "sort": sort.value}
     store = open_store(home)
-    rows: list[Any] = []
-    notes: list[Any] = []
+    rows: list[rollout.SessionRow] = []
+    notes: list[rollout.Skipped] = []
     left_out = {"subagents": 0, "forks": 0}
     with progress("sessions") as advance:
         while True:
@@ -49,7 +58,8 @@ def ls(
             cursor = page.cursor
             if not everything or cursor is None:
                 break
-    show_view(Listing(store, rows, cursor, left_out, notes, sort.value), json=json)
+    document = listing_json(rows, cursor, left_out, notes)
+    show(json, document, lambda columns: listing_rows(store, rows, columns, sort.value))
     if not json:
         if not rows:
             asks = any(value not in (None, False, {}) for key, value in filters.items() if key != "sort")
@@ -63,12 +73,10 @@ def tree(home: Home = None, json: Json = False) -> int:
 
     Example: rollout tree --home ~/.codex
     """
-    from rollout_cli.views.sessions import Tree
-
     store = open_store(home)
     with progress("sessions") as advance:
         nodes = list(walk(store.tree(progress=advance)))
-    show_view(Tree(store, nodes), json=json)
+    show(json, tree_json(nodes), lambda columns: tree_rows(store, nodes, columns))
     if not nodes and not json:
         print_error(f"rollout: no sessions in {store.home}")
     return FINE
@@ -91,8 +99,6 @@ def search(
 
     Example: rollout search "parser error" --kind user
     """
-    from rollout_cli.views.sessions import Found
-
     store = open_store(home)
     with progress("sessions") as advance:
         found = store.search(
@@ -106,7 +112,7 @@ def search(
             progress=advance,
             **filters,
         )
-    show_view(Found(store, found), json=json)
+    show(json, hits_json(found), lambda columns: hits_rows(store, found, columns))
     if not json:
         if not found:
             print_error("rollout: nothing found")
@@ -136,15 +142,13 @@ def stats(
 
     Each token counts once, whatever was forked or rolled back. For the last week: rollout stats --since 7d
     """
-    from rollout_cli.views.tokens import Stats
-
     store = open_store(home)
     filters = options.selection(cwd, provider, model, source, since, until, session_id=session_id, tag=tag)
     filters |= {"archived": True if archived else None, "subagents": subagents, "forks": forks}
     del filters["name"], filters["damaged"]
     with progress() as advance:
         found = store.stats(progress=advance, **filters)
-    show_view(Stats(found, limit), json=json)
+    show(json, stats_json(found), lambda columns: stats_rows(found, columns, limit=limit))
     if not json:
         if not found.sessions:
             print_error(f"rollout: no sessions in {store.home} fit, or there are none")
@@ -162,13 +166,13 @@ def index(
 
     They do it themselves, as far as they need it. It can be deleted at any time. Example: rollout index --status
     """
-    from rollout_cli.views.sessions import Index
-
     store = open_store(home)
     if not status:
         with interruptible("what was indexed is kept"), progress() as advance:
             store.refresh_index(rebuild, progress=advance)
-    return show_view(Index(store.index_status()), json=json)
+    found = store.index_status()
+    keys = "path entries files stale stale_bytes bytes"
+    return show(json, [encode(pick(found, keys))], lambda _: index_rows(found))
 
 
 def _print_rest(notes: Iterable[Any], left_out: Mapping[str, int], cursor: str | None, more: str) -> None:

@@ -5,21 +5,19 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+import rollout
 from rollout_cli import options
 from rollout_cli.failures import DAMAGE_FOUND, FINE, interruptible
 from rollout_cli.homes import Done, do_each, move_each, open_store, reference, resolve_all, thread_of, walk
 from rollout_cli.options import Home, Json, Reference, References, SomeReferences
 from rollout_cli.terminal import Output, Wrapped, fact, print_error, progress
 from rollout_cli.units import size
-from rollout_cli.views import encode
-from rollout_cli.views import show as show_view
-
-if TYPE_CHECKING:
-    import rollout
+from rollout_cli.views import encode, show
+from rollout_cli.views.totals import diagnosis_json, diagnosis_rows, usage_json, usage_rows
 
 _KEYS_FILE = "ROLLOUT_KEYS_FILE"
 _SEALS_LEFT = "each session is either sealed or as it was; run it again to go on"
@@ -42,10 +40,8 @@ def name(
 
     Example: rollout name -1 parser
     """
-    from rollout.errors import UsageError
-
     if (name is None) != clear:
-        raise UsageError("give a name, or --clear", remedy="see rollout name --help")
+        raise rollout.UsageError("give a name, or --clear", remedy="see rollout name --help")
     store = open_store(home)
     path = store.resolve(reference(ref, home), to_change=True)
     with interruptible():
@@ -116,10 +112,8 @@ def seal(
     They are read as before, also by any program that knows Zstandard. Writing to one unpacks it first.
     Example: rollout seal --older-than 30d --dry-run
     """
-    from rollout.errors import Locked, UsageError
-
     if (older_than is None) == (not refs):
-        raise UsageError("give ids, or --older-than", remedy="see rollout seal --help")
+        raise rollout.UsageError("give ids, or --older-than", remedy="see rollout seal --help")
     store = open_store(home)
     paths = resolve_all(store, refs or []) if older_than is None else list(_older(store, options.age(older_than)))
     sealed: list[rollout.SealResult] = []
@@ -136,7 +130,7 @@ def seal(
         row = fact("sealed", words, columns=11, style="bold green")
         return Done(done.path, row, dict(zip(keys, (done.plain_bytes, done.sealed_bytes), strict=True)))
 
-    excused = () if older_than is None else (Locked,)  # in use: it will be old again
+    excused = () if older_than is None else (rollout.Locked,)  # in use: it will be old again
     code = do_each(paths, act, json=json, keys=keys, left=_SEALS_LEFT, excused=excused)
     if len(sealed) > 1 and not json:
         plain, packed = sum(each.plain_bytes for each in sealed), sum(each.sealed_bytes for each in sealed)
@@ -194,8 +188,6 @@ def rekey(
 
     Example: rollout rekey --all
     """
-    from rollout.errors import UsageError
-
     current = frozenset({_current_key()})
     store = open_store(home)
 
@@ -205,7 +197,7 @@ def rekey(
     paths = _chosen(store, refs, everything, "rekey", is_due)
     for path in paths if refs else ():
         if not store.keys_of(path):
-            raise UsageError("is not encrypted", path=path, remedy="rollout encrypt does that")
+            raise rollout.UsageError("is not encrypted", path=path, remedy="rollout encrypt does that")
     return _rewrite(store, paths, "rekeyed", is_due, store.rekey, dry_run=dry_run, json=json)
 
 
@@ -242,13 +234,11 @@ def du(
 
     Example: rollout du --each
     """
-    from rollout_cli.views.health import Usage
-
     store = open_store(home)
     paths = resolve_all(store, refs, to_change=False) if refs else None
     with progress() as advance:
         found = store.du(paths, progress=advance)
-    return show_view(Usage(found, each), json=json)
+    return show(json, usage_json(found), lambda columns: usage_rows(found, columns, each=each))
 
 
 def doctor(home: Home = None, json: Json = False) -> int:
@@ -261,12 +251,10 @@ def doctor(home: Home = None, json: Json = False) -> int:
 
     Example: rollout doctor --json | jq '.findings[] | select(.resumes | not)'
     """
-    from rollout_cli.views.health import Diagnosis
-
     store = open_store(home)
     with progress() as advance:
         found = store.doctor(progress=advance)
-    show_view(Diagnosis(found), json=json)
+    show(json, diagnosis_json(found), lambda _: diagnosis_rows(found))
     return FINE if found.ok else DAMAGE_FOUND
 
 
@@ -276,10 +264,10 @@ Due = Callable[[frozenset[str]], bool]
 
 def _confirm(path: Path, name: str | None) -> bool:
     """Ask on standard error, read standard input: yes only if the user says so. UsageError if nobody can be asked."""
-    from rollout.errors import UsageError
-
     if sys.stdin is None or not sys.stdin.isatty() or sys.stderr is None:
-        raise UsageError("there is no terminal to ask on, and it is deleted for good", remedy="give --yes to do it")
+        raise rollout.UsageError(
+            "there is no terminal to ask on, and it is deleted for good", remedy="give --yes to do it"
+        )
     named = f" ({name})" if name else ""
     print_error(f"Delete {path}{named} for good? [y/N] ", end="")
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
@@ -287,14 +275,12 @@ def _confirm(path: Path, name: str | None) -> bool:
 
 def _unless_in_use(change: Callable[[], Path], *, is_asked: bool = False) -> Path:
     """Change a file; where forks need it, the error says what helps, unless that `is_asked` for already."""
-    from rollout.errors import InUse
-
     try:
         return change()
-    except InUse as error:
+    except rollout.InUse as error:
         if is_asked:
             raise
-        raise InUse(error.message, path=error.path, remedy=_DETACH) from error
+        raise rollout.InUse(error.message, path=error.path, remedy=_DETACH) from error
 
 
 def _older(store: "rollout.Store", age: datetime.timedelta) -> Iterator[Path]:
@@ -317,22 +303,17 @@ def _is_plain(keys: frozenset[str]) -> bool:
 
 def _current_key() -> str:
     """The id of the current key. UsageError if there is none, NoKey if it cannot be read."""
-    from rollout import Cipher
-    from rollout.errors import UsageError
-
     path = os.environ.get(_KEYS_FILE)
     if not path:
         remedy = f"name a file of keys in ${_KEYS_FILE}; rollout.make_key of the library makes one"
-        raise UsageError("there is no key to encrypt with", remedy=remedy)
-    return Cipher.from_file(path).current
+        raise rollout.UsageError("there is no key to encrypt with", remedy=remedy)
+    return rollout.Cipher.from_file(path).current
 
 
 def _chosen(store: "rollout.Store", refs: list[str] | None, everything: bool, command: str, is_due: Due) -> list[Path]:
     """The files that are named, or all for which something is due; of those that cannot be read it is said later."""
-    from rollout.errors import RolloutError, UsageError
-
     if everything == bool(refs):
-        raise UsageError("give ids, or --all", remedy=f"see rollout {command} --help")
+        raise rollout.UsageError("give ids, or --all", remedy=f"see rollout {command} --help")
     if not everything:
         return resolve_all(store, refs or [])
     found = []
@@ -340,7 +321,7 @@ def _chosen(store: "rollout.Store", refs: list[str] | None, everything: bool, co
         try:
             if not is_due(store.keys_of(row.path)):
                 continue
-        except RolloutError:
+        except rollout.RolloutError:
             pass
         found.append(row.path)
     return found

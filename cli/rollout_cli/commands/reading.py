@@ -3,20 +3,21 @@
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+import rollout
 from rollout_cli import options, terminal
 from rollout_cli.completion import kinds
 from rollout_cli.failures import DAMAGE_FOUND, FINE, interruptible
 from rollout_cli.homes import point, reference, reference_at
 from rollout_cli.options import At, Home, Json, SessionId, Source, Status, Tags
 from rollout_cli.terminal import Output, print_error, progress
+from rollout_cli.views import diff as diff_views
+from rollout_cli.views import lines as line_views
 from rollout_cli.views import show as show_view
-
-if TYPE_CHECKING:
-    import rollout
+from rollout_cli.views import state as state_views
 
 Full = Annotated[bool, typer.Option("--full", help="Whole texts.")]
 Statuses = Annotated[list[Status] | None, typer.Option("--status", help="Only lines of this status.")]
@@ -27,9 +28,8 @@ def reconstruct(source: Source, home: Home = None, json: Json = False, at: At = 
 
     Example: rollout reconstruct -1 --at line:40
     """
-    from rollout_cli.views.state import State
-
-    return show_view(State(_reconstruct(source, home, at)), json=json)
+    state = _reconstruct(source, home, at)
+    return show_view(json, state_views.state_json(state), lambda columns: state_views.state_rows(state, columns))
 
 
 def history(
@@ -45,10 +45,13 @@ def history(
 
     Example: rollout history -1 --at line:40
     """
-    from rollout_cli.views.state import History
-
     state = _reconstruct(source, home, at)
-    return show_view(History(state.for_prompt() if prompt else state.history, newest, full), json=json)
+    items = state.for_prompt() if prompt else state.history
+    return show_view(
+        json,
+        state_views.history_json(items, newest),
+        lambda columns: state_views.history_rows(items, newest, columns, full=full),
+    )
 
 
 def turns(
@@ -64,9 +67,6 @@ def turns(
 
     Example: rollout turns -1 --all --at line:40
     """
-    import rollout
-    from rollout_cli.views.state import Turns
-
     own = None if session_id is None else rollout.check_session_id(session_id)
     wanted = rollout.Label(own, options.tags(tag) or {})
     with progress() as advance:
@@ -74,7 +74,7 @@ def turns(
     if not found:
         _reconstruct(source, home)  # refuses what is no rollout at all
     listed = [turn for turn in found if (turn.stands or everything) and turn.label.fits(wanted)]
-    return show_view(Turns(listed), json=json)
+    return show_view(json, state_views.turns_json(listed), lambda columns: state_views.turns_rows(listed, columns))
 
 
 def explain(
@@ -89,9 +89,6 @@ def explain(
 
     Example: rollout explain -1 --line 40
     """
-    import rollout
-    from rollout_cli.views.lines import Explanation, Sentences
-
     with progress() as advance:
         lines = rollout.explain(reference(source, home), at=point(at), home=home, progress=advance)
     has_records = any(each.status not in {Status.damaged, Status.blank} for each in lines)
@@ -99,7 +96,10 @@ def explain(
     chosen: Iterable[rollout.Explained] = lines if line is None else _find_line(lines, line)
     if status:
         chosen = (each for each in chosen if each.status in status)
-    return show_view(Explanation(chosen) if line is None else Sentences(chosen), json=json)
+    document = line_views.explained_json(chosen)
+    if line is not None:
+        return show_view(json, document, lambda _: line_views.sentences(chosen))
+    return show_view(json, document, lambda columns: line_views.explained_rows(chosen, columns))
 
 
 def verify(source: Source, home: Home = None, json: Json = False) -> int:
@@ -107,13 +107,10 @@ def verify(source: Source, home: Home = None, json: Json = False) -> int:
 
     Exits with 1 if there is damage. Example: rollout verify -1
     """
-    import rollout
-    from rollout_cli.views.lines import Verified
-
     with progress() as advance:
         report = rollout.verify(reference(source, home), home=home, progress=advance)
     check_is_rollout(report.path, report.records > 0 or not report.damage)
-    show_view(Verified(report), json=json)
+    show_view(json, line_views.report_json(report), lambda _: line_views.report_rows(report))
     return DAMAGE_FOUND if report.damaged_lines else FINE
 
 
@@ -129,14 +126,11 @@ def repair(
 
     Exits with 1 if there is something to do. Example: rollout repair -1 --apply
     """
-    import rollout
-    from rollout_cli.views.lines import Repair
-
     with progress() as advance:
         plan = rollout.plan_repair(reference(source, home), home=home, progress=advance)
         with interruptible("run it again to see what is left to do"):
             done = rollout.apply_repair(plan, progress=advance) if apply and plan.steps else None
-    show_view(Repair(plan, done), json=json)
+    show_view(json, line_views.repair_json(plan, done), lambda _: line_views.repair_rows(plan, done))
     return FINE if done or not plan.steps else DAMAGE_FOUND
 
 
@@ -151,13 +145,14 @@ def show(
 
     For the newest one, as it was behind line 40: rollout show -1 --at line:40
     """
-    import rollout
-    from rollout_cli.views.summary import Summary
-
     with progress() as advance:
         found = rollout.summarize(reference(source, home), at=point(at), home=home, progress=advance)
     check_is_rollout(found.state.path, found.state.records_decoded > 0 or not found.state.damage)
-    return show_view(Summary(found, everything), json=json)
+    return show_view(
+        json,
+        state_views.summary_json(found),
+        lambda columns: state_views.summary_rows(found, columns, everything=everything),
+    )
 
 
 def diff(
@@ -176,16 +171,16 @@ def diff(
 
     Example: rollout diff 019d@01a1fff6-9aef @01a1fff6-9b19 --why
     """
-    import rollout
-    from rollout_cli.views.diff import Diff
-
     states = []
     for ref, at in (reference_at(before, home=home), reference_at(after, before, home)):
         with progress() as advance:
             states.append(rollout.reconstruct(ref, at=at, home=home, progress=advance))
         check_is_rollout(states[-1].path, states[-1].records_decoded > 0 or not states[-1].damage)
     found = rollout.diff(*states)
-    return show_view(Diff(found, found.fates() if why else (), full), json=json)
+    whys = found.fates() if why else ()
+    return show_view(
+        json, diff_views.diff_json(found, whys), lambda columns: diff_views.diff_rows(found, whys, columns, full=full)
+    )
 
 
 def tail(
@@ -224,9 +219,6 @@ def tail(
 
     Example: rollout tail -f -1 --kind function_call --kind function_call_output
     """
-    import rollout
-    from rollout_cli.views.lines import Followed
-
     out, is_silent = Output(), True
     for event in rollout.tail(
         reference(source, home),
@@ -239,7 +231,10 @@ def tail(
         interval_s=options.age(interval).total_seconds() if interval else 0.25,
     ):
         is_silent = False
-        show_view(Followed(event), json=json, out=out)
+        if json:
+            out.print_json(line_views.followed_json(event))
+        else:
+            out.print(line_views.followed_rows(event, out.columns))
         if follow:
             terminal.flush()
     if is_silent and (kind or status or turn) and not (json or everything):
@@ -248,8 +243,6 @@ def tail(
 
 
 def _reconstruct(source: str, home: str | None, at: str | None = None) -> "rollout.State":
-    import rollout
-
     with progress() as advance:
         state = rollout.reconstruct(reference(source, home), at=point(at), home=home, progress=advance)
     check_is_rollout(state.path, state.records_decoded > 0 or not state.damage)
@@ -260,17 +253,13 @@ def check_is_rollout(path: str | os.PathLike[str] | None, has_records: bool) -> 
     """Refuse a file that is all damage, unless its name says that it is a rollout: then it is a broken one."""
     if path is None or has_records or Path(path).name.startswith("rollout-"):
         return
-    from rollout import NotARollout
-
-    raise NotARollout(
+    raise rollout.NotARollout(
         "no line of it is a record of a rollout", path=path, remedy="check the path, or give a thread id or -1"
     )
 
 
 def _find_line(lines: "Iterable[rollout.Explained]", number: int) -> "list[rollout.Explained]":
     """Line `number` of the log, and of each log that it goes on from."""
-    from rollout.errors import UsageError
-
     found, last = [], 0
     for each in lines:
         if each.line == number:
@@ -278,5 +267,5 @@ def _find_line(lines: "Iterable[rollout.Explained]", number: int) -> "list[rollo
         if each.inherited is None:
             last = each.line
     if not found:
-        raise UsageError(f"there is no line {number}", remedy=f"give --line a number from 1 to {last}")
+        raise rollout.UsageError(f"there is no line {number}", remedy=f"give --line a number from 1 to {last}")
     return found

@@ -1,8 +1,9 @@
-"""What the commands show: a view of what the library gave, as JSON for scripts and as rows for people.
+"""What the commands show of what the library gave: as JSON for scripts, `…_json`, and as rows for people, `…_rows`.
 
-The keys of a view's JSON and their order are an interface: other people's scripts rely on them. New keys go behind the
-old ones. Items of a history are spliced in as they were recorded; integers of any size are written exactly.
-Rows are neither printed nor escaped here: `Output` makes every text printable.
+The keys of JSON and their order are an interface: other people's scripts rely on them. New keys go behind the old
+ones. Items of a history are spliced in as they were recorded; integers of any size are written exactly.
+Rows are for so many columns of a terminal, or as long as they are for None. They are neither printed nor escaped here:
+`Output` makes every text printable.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from __future__ import annotations
 import functools
 import json as python_json
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 
@@ -21,23 +22,15 @@ from rollout_cli.terminal import Output, Row
 _encoder = msgspec.json.Encoder(enc_hook=os.fspath, decimal_format="number")
 
 
-class View(Protocol):
-    """One answer of one command."""
-
-    def json(self) -> Iterable[bytes]:
-        """One JSON document, in pieces of whole tokens."""
-
-    def rows(self, columns: int | None) -> Iterable[Row]:
-        """The same to read. `columns` is the width of the terminal, None where rows may be as long as they are."""
-
-
-def show(view: View, *, json: bool, out: Output | None = None) -> int:
-    """Print a view; the exit code."""
+def show(
+    json: bool, document: Iterable[bytes], rows: Callable[[int | None], Iterable[Row]], out: Output | None = None
+) -> int:
+    """Print a JSON document in pieces of whole tokens or, to read, the rows for a width of columns; the exit code."""
     out = out or Output()
     if json:
-        out.print_json(view.json())
+        out.print_json(document)
     else:
-        out.print(view.rows(out.columns))
+        out.print(rows(out.columns))
     return FINE
 
 

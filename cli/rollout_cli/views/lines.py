@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -15,7 +14,9 @@ from rollout_cli.views import array, encode, members, pick
 
 _EXPLAINED = "turn_id status by by_offset by_inherited reason inherited path"
 _NOTE = "line offset kind reason"
-_STYLES = {"visible": "green", "damaged": "red"}
+_NEW_FILES = "torn damaged backup"
+_UNDONE = ("rolled_back", "replaced", "removed")
+_STYLES = {"visible": "green", "damaged": "red", **dict.fromkeys(_UNDONE, "dim")}
 _WIDE_COLUMNS = 76
 _SAID = ("message", "text", "reason", "last_agent_message", "model", "cwd")
 """What tells most of a record that is no item, the first that is there."""
@@ -36,149 +37,120 @@ _REPAIRS = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Explanation:
+def explained_json(lines: Iterable[rollout.Explained]) -> Iterator[bytes]:
     """`rollout explain`: one object a log line, streamed: where, what, in which turn, and its status."""
-
-    lines: Iterable[rollout.Explained]
-
-    def json(self) -> Iterator[bytes]:
-        return array(
-            {**pick(line, "line offset"), "kind": kind_of(line), **pick(line, _EXPLAINED)} for line in self.lines
-        )
-
-    def rows(self, columns: int | None) -> Iterator[Row]:
-        is_narrow = columns is not None and columns < NARROW_COLUMNS
-        parts = (
-            Column("line", 4 if is_narrow else 6, is_number=True),
-            Column("byte", 11, is_number=True, least_columns=100),
-            Column("kind", 12 if is_narrow else 23),
-            Column("turn", id_columns(columns), least_columns=NARROW_COLUMNS),
-        )
-        table = Table(parts, "status", columns)
-        yield table.heading()
-        dim = {"rolled_back", "replaced", "removed"}
-        for line in self.lines:
-            kind, turn = preview(kind_of(line), LABEL_CHARS), short_id(line.turn_id or "-", columns)
-            cells = (str(line.line), str(line.offset), kind, turn, status_words(line, columns))
-            yield table.row(cells, status=_STYLES.get(line.status, "dim" if line.status in dim else ""))
+    return array({**pick(line, "line offset"), "kind": kind_of(line), **pick(line, _EXPLAINED)} for line in lines)
 
 
-class Sentences(Explanation):
+def explained_rows(lines: Iterable[rollout.Explained], columns: int | None) -> Iterator[Row]:
+    """A row a line."""
+    is_narrow = columns is not None and columns < NARROW_COLUMNS
+    parts = (
+        Column("line", 4 if is_narrow else 6, is_number=True),
+        Column("byte", 11, is_number=True, least_columns=100),
+        Column("kind", 12 if is_narrow else 23),
+        Column("turn", id_columns(columns), least_columns=NARROW_COLUMNS),
+    )
+    table = Table(parts, "status", columns)
+    yield table.heading()
+    for line in lines:
+        kind, turn = preview(kind_of(line), LABEL_CHARS), short_id(line.turn_id or "-", columns)
+        cells = (str(line.line), str(line.offset), kind, turn, status_words(line, columns))
+        yield table.row(cells, status=_STYLES.get(line.status, ""))
+
+
+def sentences(lines: Iterable[rollout.Explained]) -> Iterator[Row]:
     """`rollout explain --line N`: the same, each to read in a sentence."""
-
-    def rows(self, columns: int | None) -> Iterator[Row]:
-        for line in self.lines:
-            turn = f" of turn {line.turn_id}" if line.turn_id else ""
-            place = f"Line {line.line}" + (f" of {line.path}" if line.inherited else "")
-            yield Wrapped((f"{place} (byte {line.offset}), {kind_of(line)}{turn}: {status_words(line)}.",))
+    for line in lines:
+        turn = f" of turn {line.turn_id}" if line.turn_id else ""
+        place = f"Line {line.line}" + (f" of {line.path}" if line.inherited else "")
+        yield Wrapped((f"{place} (byte {line.offset}), {kind_of(line)}{turn}: {status_words(line)}.",))
 
 
-@dataclasses.dataclass(frozen=True)
-class Followed:
+def followed_json(event: rollout.FollowEvent) -> Iterator[bytes]:
     """`rollout tail`: {happened, path, line, offset, type, kind, status, turn_id, reason, what, record}.
 
     `record` is the whole line as it was written (null if it is damaged, and for a notice).
-    To read: number, time, status, what it says; or the notice.
     """
-
-    event: rollout.FollowEvent
-
-    def json(self) -> Iterator[bytes]:
-        event, record = self.event, self.event.record
-        place = "line offset type kind"
-        known = {**dict.fromkeys([*place.split(), "reason"]), **(pick(record, f"{place} reason") if record else {})}
-        reason = known.pop("reason")
-        data = record.data.strip(b" \t\r\n").replace(b"\r", b" ") if record else b""
-        head = {**pick(event, "happened path"), **known, **pick(event, "status turn_id"), "reason": reason}
-        return members({**head, "what": event.what, "record": iter([data or b"null"])})
-
-    def rows(self, columns: int | None) -> Iterator[Row]:
-        record, status = self.event.record, self.event.status or ""
-        if record is None:
-            yield (f"{self.event.happened:>6}  ", "bold yellow"), (self.event.what or "", "yellow")
-            return
-        label, text = _said(record, columns)
-        is_narrow = columns is not None and columns < NARROW_COLUMNS
-        parts = (
-            Column("line", 4 if is_narrow else 6, is_number=True),
-            Column("time", 8, least_columns=_WIDE_COLUMNS),
-            Column("status", 11),
-            Column("kind", 20 if columns is None or columns >= _WIDE_COLUMNS else 10),
-        )
-        value: Any = record.value
-        time = value.get("timestamp") if isinstance(value, Mapping) else None
-        clock = clock_time(time if isinstance(time, str) else None)
-        cells = (str(record.line), clock, status.replace("_", " "), preview(label, 20), preview(text, columns))
-        dim = "dim" if status in {"event", "metadata", "blank"} else "yellow"
-        yield Table(parts, "text", columns).row(cells, status=_STYLES.get(status, dim), kind=STYLES.get(label, ""))
+    record, place = event.record, "line offset type kind reason"
+    known = pick(record, place) if record else dict.fromkeys(place.split())
+    reason = known.pop("reason")
+    data = record.data.strip(b" \t\r\n").replace(b"\r", b" ") if record else b""
+    head = {**pick(event, "happened path"), **known, **pick(event, "status turn_id"), "reason": reason}
+    return members({**head, "what": event.what, "record": iter([data or b"null"])})
 
 
-@dataclasses.dataclass(frozen=True)
-class Verified:
-    """`rollout verify`: {ok, damaged_lines, damage, notes, lines, records, path}. Damage, then notes, then the sum."""
-
-    report: rollout.Report
-
-    def json(self) -> Iterator[bytes]:
-        report = self.report
-        damage = [{**pick(met, _NOTE), "remedy": remedy(met), "path": met.path} for met in report.damage]
-        notes = [pick(note, f"{_NOTE} remedy path") for note in report.notes]
-        counts = pick(report, "lines records path")
-        yield encode({**pick(report, "ok damaged_lines"), "damage": damage, "notes": notes, **counts})
-
-    def rows(self, columns: int | None) -> Iterator[Row]:
-        report = self.report
-        for met in report.damage:
-            words = f"{where(met, report.path)}: {met.reason}; {remedy(met)}"
-            yield fact("damaged", words, columns=9, style="bold red")
-        for note in report.notes:
-            advice = f"; {note.remedy}" if note.remedy else ""
-            yield fact("note", f"{where(note, report.path)}: {note.reason}{advice}", columns=9, style="yellow")
-        numbers = ((report.lines, "line"), (report.records, "record"), (len(report.notes), "note"))
-        counts = ", ".join(count(number, noun) for number, noun in numbers)
-        path = report.path or "(bytes in memory)"
-        if report.ok:
-            yield fact("ok", f"{path}: no damage; {counts}", columns=9, style="bold green")
-        else:
-            damaged = count(report.damaged_lines, "damaged line")
-            yield fact("damaged", f"{path}: {damaged}; {counts}", columns=9, style="bold red")
+def followed_rows(event: rollout.FollowEvent, columns: int | None) -> Iterator[Row]:
+    """Number, time, status, what the line says; or the notice."""
+    record, status = event.record, event.status or ""
+    if record is None:
+        yield (f"{event.happened:>6}  ", "bold yellow"), (event.what or "", "yellow")
+        return
+    label, text = _said(record, columns)
+    parts = (
+        Column("line", 4 if columns is not None and columns < NARROW_COLUMNS else 6, is_number=True),
+        Column("time", 8, least_columns=_WIDE_COLUMNS),
+        Column("status", 11),
+        Column("kind", 20 if columns is None or columns >= _WIDE_COLUMNS else 10),
+    )
+    clock = clock_time(record.timestamp)
+    cells = (str(record.line), clock, status.replace("_", " "), preview(label, 20), preview(text, columns))
+    style = "yellow" if status in _UNDONE else _STYLES.get(status, "dim")
+    yield Table(parts, "text", columns).row(cells, status=style, kind=STYLES.get(label, ""))
 
 
-@dataclasses.dataclass(frozen=True)
-class Repair:
+def report_json(report: rollout.Report) -> Iterator[bytes]:
+    """`rollout verify`: {ok, damaged_lines, damage, notes, lines, records, path}."""
+    damage = [{**pick(met, _NOTE), "remedy": remedy(met), "path": met.path} for met in report.damage]
+    notes = [pick(note, f"{_NOTE} remedy path") for note in report.notes]
+    counts = pick(report, "lines records path")
+    yield encode({**pick(report, "ok damaged_lines"), "damage": damage, "notes": notes, **counts})
+
+
+def report_rows(report: rollout.Report) -> Iterator[Row]:
+    """Damage, then notes, then the sum."""
+    for met in report.damage:
+        words = f"{where(met, report.path)}: {met.reason}; {remedy(met)}"
+        yield fact("damaged", words, columns=9, style="bold red")
+    for note in report.notes:
+        advice = f"; {note.remedy}" if note.remedy else ""
+        yield fact("note", f"{where(note, report.path)}: {note.reason}{advice}", columns=9, style="yellow")
+    numbers = ((report.lines, "line"), (report.records, "record"), (len(report.notes), "note"))
+    counts = ", ".join(count(number, noun) for number, noun in numbers)
+    path = report.path or "(bytes in memory)"
+    if report.ok:
+        yield fact("ok", f"{path}: no damage; {counts}", columns=9, style="bold green")
+    else:
+        damaged = count(report.damaged_lines, "damaged line")
+        yield fact("damaged", f"{path}: {damaged}; {counts}", columns=9, style="bold red")
+
+
+def repair_json(plan: rollout.RepairPlan, done: rollout.RepairResult | None) -> Iterator[bytes]:
     """`rollout repair`: {path, applied, steps, in_use, torn, damaged, backup}; the last three name new files."""
+    steps = [pick(step, "action line last_line offset bytes=size_bytes count inside reason") for step in plan.steps]
+    files = dict.fromkeys(_NEW_FILES.split()) if done is None else pick(done, _NEW_FILES)
+    yield encode({"path": plan.path, "applied": done is not None, "steps": steps, "in_use": plan.in_use, **files})
 
-    plan: rollout.RepairPlan
-    done: rollout.RepairResult | None
 
-    def json(self) -> Iterator[bytes]:
-        steps = [
-            pick(step, "action line last_line offset bytes=size_bytes count inside reason") for step in self.plan.steps
-        ]
-        files = {key: getattr(self.done, key, None) for key in ("torn", "damaged", "backup")}
-        head = {"path": self.plan.path, "applied": self.done is not None, "steps": steps}
-        yield encode({**head, "in_use": self.plan.in_use, **files})
-
-    def rows(self, columns: int | None) -> Iterator[Row]:
-        plan, done = self.plan, self.done
-        for step in plan.steps:
-            place = f"line {step.line}" if step.last_line == step.line else f"lines {step.line} to {step.last_line}"
-            times = f", {step.count:,} times" if step.count > 1 else ""
-            what = f"{step.reason} ({size(step.size_bytes)}{times}): {_REPAIRS[step.action]}"
-            yield fact(step.action, f"{place} (byte {step.offset}): {what}", columns=9, style="bold yellow")
-        if not plan.steps:
-            yield fact("ok", f"{plan.path}: nothing to repair", columns=9, style="bold green")
-        elif done is None:
-            for name in plan.in_use:
-                reason = "continues this file: the steps before its end are refused until that one stands alone"
-                yield fact("in use", f"{name} {reason}", columns=9, style="bold red")
-            yield fact("plan", f"{plan.path}: nothing was changed; --apply does it", columns=9, style="bold yellow")
-        else:
-            yield fact("done", f"{plan.path}: repaired", columns=9, style="bold green")
-            for label, path in (("torn", done.torn), ("damaged", done.damaged), ("backup", done.backup)):
-                if path is not None:
-                    yield fact(label, str(path), columns=9)
+def repair_rows(plan: rollout.RepairPlan, done: rollout.RepairResult | None) -> Iterator[Row]:
+    """A row a step, then what was done or what hinders it."""
+    for step in plan.steps:
+        place = f"line {step.line}" if step.last_line == step.line else f"lines {step.line} to {step.last_line}"
+        times = f", {step.count:,} times" if step.count > 1 else ""
+        what = f"{step.reason} ({size(step.size_bytes)}{times}): {_REPAIRS[step.action]}"
+        yield fact(step.action, f"{place} (byte {step.offset}): {what}", columns=9, style="bold yellow")
+    if not plan.steps:
+        yield fact("ok", f"{plan.path}: nothing to repair", columns=9, style="bold green")
+    elif done is None:
+        for name in plan.in_use:
+            reason = "continues this file: the steps before its end are refused until that one stands alone"
+            yield fact("in use", f"{name} {reason}", columns=9, style="bold red")
+        yield fact("plan", f"{plan.path}: nothing was changed; --apply does it", columns=9, style="bold yellow")
+    else:
+        yield fact("done", f"{plan.path}: repaired", columns=9, style="bold green")
+        for label, path in pick(done, _NEW_FILES).items():
+            if path is not None:
+                yield fact(label, str(path), columns=9)
 
 
 def kind_of(line: rollout.Explained) -> str:
