@@ -12,9 +12,8 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from rollout.dialects.codex import envelope as codec
-from rollout.dialects.codex import records as r
 from rollout.dialects.codex.names import TURN_ABORTED, TURN_COMPLETED, TURN_STARTED
-from rollout.format import lines, records, strict_json
+from rollout.format import lines, records
 from rollout.format.labels import UNLABELLED, Label, label_of
 from rollout.format.records import Segment
 from rollout.items.kinds import Head
@@ -44,13 +43,6 @@ class _Ordinal(msgspec.Struct, frozen=True):
     ordinal: int | None = None
 
 
-class _Lifecycle(msgspec.Struct, frozen=True):
-    payload: r.Lifecycle
-
-
-_lifecycle = msgspec.json.Decoder(_Lifecycle)
-
-
 def ending_of(segments: Iterable[Segment], limits: Limits = DEFAULT) -> Ending:
     """The ending of a lineage, newest segment first."""
     ordinal, is_newest = None, True
@@ -60,25 +52,20 @@ def ending_of(segments: Iterable[Segment], limits: Limits = DEFAULT) -> Ending:
             ordinal, is_newest = ordinal_of(data), False
         kind = event_kind(envelope)
         if kind in TURN_COMPLETED:
-            return Ending(None, ordinal, turn_id_of(data))
+            return Ending(None, ordinal, codec.turn_id_of(data))
         if kind == TURN_ABORTED:
-            aborts.append(turn_id_of(data))
+            aborts.append(codec.turn_id_of(data))
         elif kind in TURN_STARTED:
-            turn_id = turn_id_of(data)
+            turn_id = codec.turn_id_of(data)
             if any(turn_id is None or other is None or other == turn_id for other in aborts):
                 return Ending(None, ordinal, turn_id)
             return Ending(LeftOpen(turn_id, label_of(data)), ordinal, turn_id)
     return Ending(None, ordinal)
 
 
-def event_kind(envelope: r.Envelope) -> str | None:
+def event_kind(envelope: codec.Envelope) -> str | None:
     """The type of the event that a line holds; None for any other line."""
     return envelope.payload.type if envelope.type == "event_msg" and isinstance(envelope.payload, Head) else None
-
-
-def turn_id_of(line: bytes) -> str | None:
-    """The turn_id of a lifecycle event."""
-    return strict_json.text_of(_lifecycle.decode(line).payload.turn_id)
 
 
 def ordinal_of(line: bytes) -> int | None:
@@ -95,7 +82,7 @@ def newest_ordinal(source: lines.Source) -> int | None:
     return None if newest is None else ordinal_of(newest[0])
 
 
-def _newest_first(segments: Iterable[Segment], limits: Limits) -> Iterator[tuple[bytes, r.Envelope]]:
+def _newest_first(segments: Iterable[Segment], limits: Limits) -> Iterator[tuple[bytes, codec.Envelope]]:
     """The newest record, and those that can be lifecycle events."""
     is_newest = True
     for line in records.backward(segments, limits):

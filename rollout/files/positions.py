@@ -8,11 +8,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from rollout.dialects.codex.envelope import records_in
+from rollout.dialects.codex.envelope import records_in, turn_id_of
 from rollout.dialects.codex.names import SESSION_META, TURN_ABORTED, TURN_COMPLETED, TURN_STARTED
 from rollout.errors import NotFound, UsageError
 from rollout.files.encrypted.reader import plain_source
-from rollout.files.log_end import event_kind, ordinal_of, turn_id_of
+from rollout.files.log_end import event_kind, ordinal_of
 from rollout.format import lines, records
 from rollout.format.records import Segment
 from rollout.limits import DEFAULT, KIB, Limits

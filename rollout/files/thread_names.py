@@ -22,8 +22,7 @@ from pathlib import Path
 import msgspec
 
 from rollout import ids
-from rollout.dialects.codex.names import THREAD_NAMES_FILE
-from rollout.dialects.codex.records import ThreadName
+from rollout.dialects.codex.names import THREAD_NAMES_FILE, ThreadName
 from rollout.errors import SourceError, UsageError, WriteError
 from rollout.files.disk import REAL, AppendFile, FileSystem, ReadFile
 from rollout.files.port import Status

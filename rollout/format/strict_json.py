@@ -62,9 +62,9 @@ def count_opened(data: bytes) -> int:
     return size - len(data.replace(b"{", b"").replace(b"[", b""))
 
 
-def text_of(raw: Raw | UnsetType) -> str | None:
+def text_of(raw: Raw | UnsetType | None) -> str | None:
     """The string that a raw value is, None if it is another value or absent."""
-    if raw is UNSET or bytes(memoryview(raw)[:1]) != b'"':
+    if raw is UNSET or raw is None or bytes(memoryview(raw)[:1]) != b'"':
         return None
     return msgspec.json.decode(raw, type=str)
 

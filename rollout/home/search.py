@@ -16,14 +16,13 @@ from typing import overload
 import msgspec
 
 from rollout.dialects.codex import envelope
-from rollout.dialects.codex import records as r
 from rollout.dialects.codex.items import text_of
 from rollout.errors import SourceError, UsageError
 from rollout.files.layout import RolloutFile
 from rollout.files.lineage import Opened, open_path
 from rollout.files.source import Origin
 from rollout.fold.line_status import REMOVED, REPLACED, ROLLED_BACK, VISIBLE
-from rollout.format import labels, strict_json
+from rollout.format import labels
 from rollout.home.filters import Selection
 from rollout.home.index.fulltext import Document, Texts
 from rollout.home.index.index import Index
@@ -34,7 +33,6 @@ from rollout.items.texts import KINDS
 from rollout.session.explanation import Explanation
 
 STATUSES = frozenset({VISIBLE, REPLACED, ROLLED_BACK, REMOVED})
-_stamp = msgspec.json.Decoder(r.Stamp)
 
 _Key = tuple[tuple[str, str, str], tuple[str, str, str], int]
 """The orders of the thread's head and of the file, and the offset."""
@@ -234,7 +232,7 @@ class _Search:
             kind=document.kind,
             line=document.line,
             offset=document.offset,
-            timestamp=strict_json.text_of(_stamp.decode(data).timestamp),
+            timestamp=envelope.time_of(data),
             snippet=shown,
             matches=places,
             status=status,

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from rollout.dialects.codex.dialect import CODEX
-from rollout.dialects.codex.envelope import records_in
-from rollout.dialects.codex.records import Envelope
+from rollout.dialects.codex.envelope import Envelope, records_in
 from rollout.format import records
 from rollout.format.records import Segment
 from rollout.items import events

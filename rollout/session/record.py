@@ -10,10 +10,7 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgspec
-
 from rollout.dialects.codex import envelope as codec
-from rollout.dialects.codex import records as r
 from rollout.format import lines, records, strict_json
 from rollout.format.labels import UNLABELLED, Label, label_of
 from rollout.format.records import Line, Segment
@@ -43,7 +40,7 @@ class Record:
     reason: str | None = None
     data: bytes = dataclasses.field(default=b"", repr=False, compare=False)
     """The record's JSON alone; empty for damaged and blank ones."""
-    envelope: r.Envelope = dataclasses.field(default=r.Envelope(), repr=False, compare=False)
+    envelope: codec.Envelope = dataclasses.field(default=codec.Envelope(), repr=False, compare=False)
 
     @property
     def is_damaged(self) -> bool:
@@ -58,7 +55,7 @@ class Record:
     @property
     def timestamp(self) -> str | None:
         """The line's own, as it stands there; None where there is none."""
-        return timestamp_of(self.data)
+        return codec.time_of(self.data)
 
     @property
     def label(self) -> Label:
@@ -79,17 +76,6 @@ class Record:
     def value(self) -> Any:
         """The whole line as a JSON value; None for damaged and blank ones."""
         return strict_json.decode_value(self.data) if self.data else None
-
-
-_stamp = msgspec.json.Decoder(r.Stamp)
-
-
-def timestamp_of(data: bytes) -> str | None:
-    """The timestamp of a line that holds a record; None where there is none."""
-    try:
-        return strict_json.text_of(_stamp.decode(data).timestamp) if data else None
-    except msgspec.MsgspecError:
-        return None
 
 
 def read_records(
@@ -181,6 +167,6 @@ def _odd(line: Line, limits: Limits, *, is_tail: bool) -> Iterator[Record]:
             yield _record(piece.envelope, line.number, offset, part, piece.data)
 
 
-def _record(envelope: r.Envelope, line: int, offset: int, raw: bytes, data: bytes) -> Record:
-    type, kind = r.types_of(envelope)
+def _record(envelope: codec.Envelope, line: int, offset: int, raw: bytes, data: bytes) -> Record:
+    type, kind = codec.types_of(envelope)
     return Record(type, kind, line, offset, raw, None, data, envelope)

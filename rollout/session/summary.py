@@ -15,7 +15,6 @@ from typing import Any
 import msgspec
 
 from rollout.dialects.codex import envelope
-from rollout.dialects.codex import records as r
 from rollout.dialects.codex.dialect import CODEX
 from rollout.dialects.codex.tokens import note_of, read_gauge
 from rollout.files.encrypted.keys import Cipher
@@ -224,7 +223,7 @@ class _Reader:
         if note is not None:
             self._see_note(note, record, found)
         elif record.type == "compacted":
-            items = msgspec.json.decode(envelope.payload_of(record.data), type=r.Compacted).replacement_history
+            items = msgspec.json.decode(envelope.payload_of(record.data), type=envelope.Compacted).replacement_history
             self.compactions.append(_milestone(record, found, number=None if items is None else len(items)))
         elif record.kind == "thread_rolled_back":
             self.rollbacks.append(_milestone(record, found, number=record.payload["num_turns"]))

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
 from rollout.dialects.codex import envelope as codec
-from rollout.dialects.codex import records as r
 from rollout.dialects.codex.names import RECORD_TYPES
 from rollout.format import strict_json
 from rollout.items.kinds import Head
@@ -157,7 +156,7 @@ def test_a_lone_surrogate_is_damage_in_a_value_that_nobody_needs_too(escaped: st
 )
 def test_nul_bytes_white_space_and_a_byte_order_mark_around_a_record_are_nothing(line: bytes) -> None:
     (piece,) = codec.split(line)
-    assert piece.envelope == r.Envelope("event_msg", Head("x"))
+    assert piece.envelope == codec.Envelope("event_msg", Head("x"))
     assert (piece.data, piece.offset) == (RECORD, line.index(b"{"))
 
 
@@ -304,21 +303,21 @@ def test_a_number_of_any_size_decodes_without_an_exception(number: str, value: o
 @pytest.mark.parametrize(
     ("line", "envelope"),
     [
-        (b.user("q"), r.Envelope("response_item", Head("message", "user"))),
-        (b'{"type":"x","payload":7}', r.Envelope("x", None)),
-        (b'{"type":"x","payload":null}', r.Envelope("x", None)),
-        (b'{"type":"x","payload":{"type":7,"role":[]}}', r.Envelope("x", Head())),
-        (b'{"type":"response_item","payload":{"type":"message","role":7}}', r.Envelope("response_item", None)),
-        (b'{"type":"response_item","payload":{"type":"m","role":null}}', r.Envelope("response_item", Head("m"))),
-        (b'{"type":"message","role":"user"}', r.Envelope("message", UNSET, "user")),
-        (b'{"type":"message","role":null}', r.Envelope("message", UNSET)),
-        (b'{"type":"message","role":7}', r.Envelope("response_item", None)),
+        (b.user("q"), codec.Envelope("response_item", Head("message", "user"))),
+        (b'{"type":"x","payload":7}', codec.Envelope("x", None)),
+        (b'{"type":"x","payload":null}', codec.Envelope("x", None)),
+        (b'{"type":"x","payload":{"type":7,"role":[]}}', codec.Envelope("x", Head())),
+        (b'{"type":"response_item","payload":{"type":"message","role":7}}', codec.Envelope("response_item", None)),
+        (b'{"type":"response_item","payload":{"type":"m","role":null}}', codec.Envelope("response_item", Head("m"))),
+        (b'{"type":"message","role":"user"}', codec.Envelope("message", UNSET, "user")),
+        (b'{"type":"message","role":null}', codec.Envelope("message", UNSET)),
+        (b'{"type":"message","role":7}', codec.Envelope("response_item", None)),
         (b.bare_meta(), codec.SESSION_META),
         (b.bare_state(), codec.PASSED_OVER),
-        (b'{"type":"x","payload":{"type":"a"},"payload":{"type":"b"}}', r.Envelope("x", Head("b"))),
+        (b'{"type":"x","payload":{"type":"a"},"payload":{"type":"b"}}', codec.Envelope("x", Head("b"))),
     ],
 )
-def test_the_envelope_says_what_a_line_is(line: bytes, envelope: r.Envelope) -> None:
+def test_the_envelope_says_what_a_line_is(line: bytes, envelope: codec.Envelope) -> None:
     assert codec.decode(line) == envelope
 
 

@@ -21,13 +21,12 @@ from msgspec import Raw
 
 from rollout.adapters.agents.opaque import item_of
 from rollout.dialects.codex import envelope as codec
-from rollout.dialects.codex import records as r
 from rollout.dialects.codex.dialect import CODEX
 from rollout.files.lineage import Lineage
 from rollout.files.source import Origin
 from rollout.fold.collector import Collector
 from rollout.fold.engine import Reconstruction
-from rollout.format import records, strict_json
+from rollout.format import records
 from rollout.items.dialect import AgentLine, Entry
 from rollout.items.kinds import Head
 from rollout.limits import DEFAULT, Limits
@@ -225,7 +224,7 @@ def stamp_of(entry: Entry) -> str | None:
     """The time of an item, as its line has it; None if it has no line of its own."""
     if isinstance(entry, Raw | AgentLine):
         return None
-    return strict_json.text_of(msgspec.json.decode(entry, type=r.Stamp).timestamp)
+    return codec.time_of(entry)
 
 
 class _Stamped(msgspec.Struct, frozen=True):
@@ -258,7 +257,7 @@ def changes(lineage: Lineage, limits: Limits = DEFAULT) -> Iterator[Change]:
                 yield change
 
 
-def _change(data: bytes, envelope: r.Envelope, place: Place | None) -> Change | None:
+def _change(data: bytes, envelope: codec.Envelope, place: Place | None) -> Change | None:
     found = change_of(data, envelope)
     if isinstance(found, Removed | Replaced | Refolded):
         return found

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from rollout.dialects.codex import envelope, events, fast_path, items, tokens
 from rollout.dialects.codex.contextual import begins_as_summary, is_contextual
-from rollout.dialects.codex.records import types_of
 from rollout.items.dialect import Dialect
 
 CODEX = Dialect(
     decode=envelope.decode_plain,
     split=envelope.split,
-    types_of=types_of,
+    types_of=envelope.types_of,
     event_of=events.event_of,
     usage_of=events.usage_of,
     token_note=tokens.note_of,

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Raw
 
-from rollout.dialects.codex import records as r
+from rollout.dialects.codex.envelope import Agent, WorldState
 from rollout.errors import RecordError, UsageError
 from rollout.format import strict_json
 from rollout.format.surrogates import mend, mend_json, mend_text
@@ -70,9 +70,9 @@ _SHAPES: dict[str, Callable[[bytes], Any]] = {
     "": msgspec.json.Decoder(Raw).decode,
     "response_item": msgspec.json.Decoder(_Item).decode,
     "event_msg": msgspec.json.Decoder(_Event).decode,
-    "world_state": msgspec.json.Decoder(r.WorldState).decode,
+    "world_state": msgspec.json.Decoder(WorldState).decode,
     "token_usage_record": msgspec.json.Decoder(_Object).decode,
-    "inter_agent_communication": msgspec.json.Decoder(r.Agent).decode,
+    "inter_agent_communication": msgspec.json.Decoder(Agent).decode,
 }
 _WRITTEN_ELSEWHERE = {
     "session_meta": "it is written when a log is made",

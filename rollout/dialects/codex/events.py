@@ -8,13 +8,21 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Generic, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from rollout.dialects.codex import records as r
 from rollout.dialects.codex.contextual import is_contextual
+from rollout.dialects.codex.envelope import (
+    Agent,
+    Compacted,
+    Envelope,
+    LineOf,
+    WorldState,
+    payload_of,
+    time_of,
+    turn_id_of,
+)
 from rollout.dialects.codex.items import fault_in
 from rollout.dialects.codex.names import TURN_ABORTED, TURN_COMPLETED, TURN_STARTED
 from rollout.format.strict_json import text_of
@@ -22,13 +30,20 @@ from rollout.items import events as e
 from rollout.items.kinds import is_visible, texts_of
 from rollout.limits import TURN_TEXT_CHARACTERS
 
-P = TypeVar("P")
 _ITEM, _SAID, _EVENT = e.LineKind.ITEM, e.LineKind.SAID, e.LineKind.EVENT
 _METADATA, _SESSION = e.LineKind.METADATA, e.LineKind.SESSION
 
 
-class _Line(msgspec.Struct, Generic[P], frozen=True, gc=False):
-    payload: P
+class _TurnContext(msgspec.Struct, frozen=True, gc=False):
+    """Only `model` is needed for it to count (S4)."""
+
+    model: str
+    turn_id: Raw | UnsetType = UNSET
+
+
+class _Count(msgspec.Struct, frozen=True, gc=False):
+    num_turns: int | None = None
+    num_items: int | None = None
 
 
 class _Shown(msgspec.Struct, frozen=True, gc=False):
@@ -40,27 +55,13 @@ class _ItemEvent(msgspec.Struct, frozen=True, gc=False):
     item: _Shown
 
 
-class _State(msgspec.Struct, frozen=True, gc=False):
-    full: bool
-    state: Raw
-
-
-class _Usage(msgspec.Struct, frozen=True, gc=False):
-    record: r.TokenUsage | None = msgspec.field(default=None, name="latest_token_usage_record")
-
-
-_lifecycle = msgspec.json.Decoder(_Line[r.Lifecycle])
-_context = msgspec.json.Decoder(_Line[r.TurnContext])
-_compacted = msgspec.json.Decoder(_Line[r.Compacted])
-_count = msgspec.json.Decoder(_Line[r.Count])
-_world = msgspec.json.Decoder(_Line[_State])
-_token_count = msgspec.json.Decoder(_Line[r.TokenCount])
-_token_usage = msgspec.json.Decoder(_Line[r.TokenUsage])
-_compacted_usage = msgspec.json.Decoder(_Line[_Usage])
-_item_event = msgspec.json.Decoder(_Line[_ItemEvent])
-_agent = msgspec.json.Decoder(_Line[r.Agent])
-_stamp = msgspec.json.Decoder(r.Stamp)
-_payload = msgspec.json.Decoder(_Line[Raw])
+_context = msgspec.json.Decoder(LineOf[_TurnContext])
+_compacted = msgspec.json.Decoder(LineOf[Compacted])
+_count = msgspec.json.Decoder(LineOf[_Count])
+_world = msgspec.json.Decoder(LineOf[WorldState])
+_item_event = msgspec.json.Decoder(LineOf[_ItemEvent])
+_agent = msgspec.json.Decoder(LineOf[Agent])
+_keys = msgspec.json.Decoder(dict[str, Raw])
 _MOST = 1 << 62  # more turns or items than any log holds
 
 
@@ -68,7 +69,7 @@ class _MalformedError(Exception):
     """The record lacks what its kind needs."""
 
 
-def event_of(data: bytes, record: r.Envelope, wants_turns: bool) -> e.Event | e.LineKind:
+def event_of(data: bytes, record: Envelope, wants_turns: bool) -> e.Event | e.LineKind:
     """What a record says. `wants_turns`: times, texts and plans are wanted, as people want to know them of turns."""
     type, payload = record.type, record.payload
     try:
@@ -82,7 +83,7 @@ def event_of(data: bytes, record: r.Envelope, wants_turns: bool) -> e.Event | e.
                 return _EVENT if read is None else read(data, wants_turns)
             if not is_visible(payload.type, payload.role):
                 return _METADATA
-            return _item(data, payload.type, payload.role, _payload.decode(data).payload, wants_turns)
+            return _item(data, payload.type, payload.role, payload_of(data), wants_turns)
         if type == "session_meta":
             if payload is None:
                 raise _MalformedError("it needs an object")
@@ -112,17 +113,6 @@ def _item(data: bytes, type: str, role: str | None, item: bytes | Raw, wants_tur
     return _SAID if role == "assistant" else _ITEM
 
 
-def _turn_id(data: bytes) -> str | None:
-    try:
-        return text_of(_lifecycle.decode(data).payload.turn_id)
-    except msgspec.ValidationError:
-        return None
-
-
-def _time(data: bytes, wants_turns: bool) -> str | None:
-    return text_of(_stamp.decode(data).timestamp) if wants_turns else None
-
-
 def _plan(data: bytes, wants_turns: bool) -> e.Event | e.LineKind:
     """A plan stands in an event of its own, so that it is found without the texts being searched again."""
     with contextlib.suppress(msgspec.ValidationError):
@@ -138,9 +128,11 @@ def _checked(count: int | None, key: str) -> int:
 
 
 EVENTS: dict[str, Callable[[bytes, bool], e.Event | e.LineKind]] = {
-    **dict.fromkeys(TURN_STARTED, lambda data, wants: e.TurnStarted(_turn_id(data), _time(data, wants))),
-    **dict.fromkeys(TURN_COMPLETED, lambda data, wants: e.TurnEnded(_time(data, wants))),
-    TURN_ABORTED: lambda data, wants: e.TurnAborted(_turn_id(data), _time(data, wants)),
+    **dict.fromkeys(
+        TURN_STARTED, lambda data, wants: e.TurnStarted(turn_id_of(data), time_of(data) if wants else None)
+    ),
+    **dict.fromkeys(TURN_COMPLETED, lambda data, wants: e.TurnEnded(time_of(data) if wants else None)),
+    TURN_ABORTED: lambda data, wants: e.TurnAborted(turn_id_of(data), time_of(data) if wants else None),
     "user_message": lambda data, wants: e.UserAnnounced(),
     "thread_rolled_back": lambda data, wants: e.TurnsRemoved(
         _checked(_count.decode(data).payload.num_turns, "num_turns")
@@ -165,10 +157,7 @@ def _replaced(data: bytes) -> e.Event:
 
 
 def _world_state(data: bytes) -> e.Event:
-    world = _world.decode(data).payload
-    if bytes(memoryview(world.state)[:1]) != b"{":
-        raise _MalformedError("a world_state needs an object as its state")
-    return e.WorldState(world.full)
+    return e.WorldState(_world.decode(data).payload.full)
 
 
 def _instruction(data: bytes) -> e.Event:
@@ -185,16 +174,23 @@ _RECORDS: dict[str, Callable[[bytes], e.Event]] = {
 """The types of records that say something beside items, events and the session."""
 
 
-def usage_of(data: bytes, record: r.Envelope) -> Raw | None:
+_TOTALS = {
+    "token_usage_record": ("payload", "thread_token_usage"),
+    "compacted": ("payload", "latest_token_usage_record", "thread_token_usage"),
+    "event_msg": ("payload", "info", "total_token_usage"),
+}
+"""Where the types of records that tell of tokens have the totals of the thread."""
+
+
+def usage_of(data: bytes, record: Envelope) -> Raw | None:
     """The token totals of the thread (JSON), if a record tells them."""
-    totals: Raw | UnsetType = UNSET
-    with contextlib.suppress(msgspec.ValidationError, RecursionError):
-        if record.type == "token_usage_record":
-            totals = _token_usage.decode(data).payload.thread_token_usage
-        elif record.type == "compacted":
-            told = _compacted_usage.decode(data).payload.record
-            totals = UNSET if told is None else told.thread_token_usage
-        elif record.type == "event_msg" and record.payload and record.payload.type == "token_count":
-            info = _token_count.decode(data).payload.info
-            totals = UNSET if info is None else info.total_token_usage
-    return None if totals is UNSET or bytes(memoryview(totals)[:1]) != b"{" else totals.copy()
+    keys = _TOTALS.get(record.type or "")
+    if keys is None or (record.type == "event_msg" and not (record.payload and record.payload.type == "token_count")):
+        return None
+    found: bytes | Raw = data
+    try:
+        for key in keys:
+            found = _keys.decode(found)[key]
+    except (KeyError, msgspec.ValidationError, RecursionError):
+        return None
+    return Raw(bytes(found)) if bytes(memoryview(found)[:1]) == b"{" else None

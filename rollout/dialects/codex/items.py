@@ -7,9 +7,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw
 
-from rollout.dialects.codex import records as r
 from rollout.dialects.codex.contextual import SUMMARY_OPENING, is_contextual
-from rollout.dialects.codex.envelope import payload_of, split
+from rollout.dialects.codex.envelope import Agent, Compacted, Envelope, LineOf, payload_of, split, types_of
 from rollout.format.strict_json import decode_value
 from rollout.format.strict_json import text_of as text_of_value
 from rollout.items import texts
@@ -22,9 +21,9 @@ _SHORT, _MARKS_BYTES = b',"item":"typeless"', 80
 NO_SUMMARY = "(no summary available)"
 
 
-def is_shown(envelope: r.Envelope, line: bytes) -> bool:
+def is_shown(envelope: Envelope, line: bytes) -> bool:
     """Whether a record is a response item, bare or not, that the model sees."""
-    type, kind = r.types_of(envelope)
+    type, kind = types_of(envelope)
     head = envelope.payload
     if type != "response_item" or kind is None:
         return False
@@ -48,7 +47,7 @@ def fault_in(line: bytes, type: str | None, item: bytes | Raw) -> str | None:
     return fault(type, item)
 
 
-def text_of(data: bytes, envelope: r.Envelope) -> tuple[str, str] | None:
+def text_of(data: bytes, envelope: Envelope) -> tuple[str, str] | None:
     """The kind and the text of one record (`data` is its JSON); None if it has none to be searched.
 
     The text is at most `SEARCH_TEXT_CHARACTERS` long, its beginning counts. Never fails, whatever the record holds.
@@ -84,7 +83,7 @@ def shown_lines(lines: bytes, depth: int) -> list[bytes]:
 
 def agent_item(line: bytes) -> Raw:
     """An instruction from another agent as the item that the model is shown (S6). msgspec.ValidationError."""
-    agent = msgspec.json.decode(line, type=_AgentLine).payload
+    agent = msgspec.json.decode(line, type=LineOf[Agent]).payload
     content = [{"type": "input_text", "text": agent.content}]
     if agent.encrypted_content is not None:
         kind = "NEW_TASK" if agent.trigger_turn else "MESSAGE"
@@ -97,21 +96,13 @@ def agent_item(line: bytes) -> Raw:
     return Raw(msgspec.json.encode(item))
 
 
-class _AgentLine(msgspec.Struct):
-    payload: r.Agent
-
-
 def is_instruction(line: bytes) -> bool:
     """Whether an inter_agent_communication has all that it needs."""
     try:
-        msgspec.json.decode(line, type=_AgentLine)
+        msgspec.json.decode(line, type=LineOf[Agent])
     except msgspec.ValidationError:
         return False
     return True
-
-
-class _CompactedLine(msgspec.Struct):
-    payload: r.Compacted
 
 
 def compaction_of(line: bytes) -> Compaction:
@@ -120,7 +111,7 @@ def compaction_of(line: bytes) -> Compaction:
     Raises:
         msgspec.ValidationError: It is malformed as a whole.
     """
-    compacted = msgspec.json.decode(line, type=_CompactedLine).payload
+    compacted = msgspec.json.decode(line, type=LineOf[Compacted]).payload
     summary = text_of_value(compacted.message) or NO_SUMMARY
     if compacted.replacement_history is None:
         return Compaction(None, summary)

@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from rollout.dialects.codex import envelope as codec
-from rollout.dialects.codex import records as r
+from rollout.dialects.codex.envelope import Envelope, split
 from rollout.dialects.codex.names import TURN_STARTED
 from rollout.format import strict_json
 from rollout.items.kinds import Head
@@ -55,7 +54,7 @@ class _Line(msgspec.Struct, frozen=True, gc=False):
 _line = msgspec.json.Decoder(_Line)
 
 
-def note_of(data: bytes, envelope: r.Envelope) -> TokenNote | None:
+def note_of(data: bytes, envelope: Envelope) -> TokenNote | None:
     """What a record says of tokens, models and turns; None for one that says nothing of them."""
     if not isinstance(envelope.payload, Head):
         return None
@@ -91,7 +90,7 @@ def note_of(data: bytes, envelope: r.Envelope) -> TokenNote | None:
 
 def read_gauge(data: bytes, depth: int) -> Reading | None:
     """What the record says of tokens that a line begins with."""
-    piece = next(codec.split(data.removesuffix(b"\n"), depth), None)
+    piece = next(split(data.removesuffix(b"\n"), depth), None)
     note = None if piece is None or piece.envelope is None else note_of(piece.data, piece.envelope)
     return None if note is None else note.reading
 
