@@ -21,7 +21,7 @@ from rollout.limits import DEFAULT, Limits
 
 R = TypeVar("R")
 """What a dialect decodes of a record."""
-_STEP_BYTES = 1 << 16
+_LEAST_STEP_BYTES, _STEP_BYTES = 1 << 12, 1 << 16
 _CHECKED_BYTES = 512
 
 
@@ -249,8 +249,17 @@ def last_line_end(source: Source, start: int, end: int) -> int:
         at = source.read_at(end - n, n).rfind(b"\n")
         if at >= 0:
             return end - n + at + 1
-        end, n = end - n, _STEP_BYTES
+        end, n = end - n, min(max(2 * n, _LEAST_STEP_BYTES), _STEP_BYTES)
     return start
+
+
+def first_line_end(source: Source, start: int, end: int) -> int:
+    """Behind the first line end of source[start:end]; `end` if there is none. Holds no more than 64 KiB of it."""
+    for at in range(start, end, _STEP_BYTES):
+        found = source.read_at(at, min(_STEP_BYTES, end - at)).find(b"\n") + 1
+        if found:
+            return at + found
+    return end
 
 
 def count_ends(source: Source, start: int, end: int) -> int:

@@ -107,33 +107,20 @@ def is_encrypted(source: lines.Source, first_bytes: int, start: int = 0) -> bool
     One changed byte does not make it a plain file, wherever it is. Where nothing but damage is found there, encrypted
     lines may have been written behind it (see `cipher_behind`): then more is looked at.
     """
-    block = source.read_at(start, min(first_bytes, max(source.size - start, 0)))
-    while b"\n" not in block and len(block) < _HEAD_BYTES and (left := source.size - start - len(block)) > 0:
-        block += source.read_at(start + len(block), min(len(block), left))
-    if (_SIGN in block and _holds_encrypted(block)) or _resembles_head(block.partition(b"\n")[0]):
-        return True
-    whole = block.rfind(b"\n") + 1
-    if (not whole and start + len(block) >= source.size) or any(map(envelope.holds_record, block[:whole].split(b"\n"))):
-        return False
-    if whole and (found := _is_encrypted_behind(source, start + whole)) is not None:
-        return found
+    for n in (first_bytes, _HEAD_BYTES, _DAMAGED_BYTES):
+        block = source.read_at(start, min(n, max(source.size - start, 0)))
+        found = block.split(b"\n")
+        if _holds_encrypted(block) or _resembles_head(found[0]):
+            return True
+        if any(map(envelope.holds_record, found[:-1])) or (len(found) == 1 and start + len(block) >= source.size):
+            return False
     at = max(source.size - first_bytes, start)  # its first line is long: what shows it may be what was changed
-    block = source.read_at(at, source.size - at)
-    return _SIGN in block and _holds_encrypted(block)
-
-
-def _is_encrypted_behind(source: lines.Source, start: int) -> bool | None:
-    """Whether the first line from `start` on that can be told is an encrypted one; None if none is near."""
-    for block in lines.forward(source, start, min(source.size, start + _DAMAGED_BYTES)):
-        for line in block.lines if isinstance(block, lines.Batch) else ():
-            if _SIGN in line and _has_shape(line):
-                return True
-            if envelope.holds_record(line):
-                return False
-    return None
+    return _holds_encrypted(source.read_at(at, source.size - at))
 
 
 def _holds_encrypted(block: bytes) -> bool:
+    if _SIGN not in block:
+        return False
     found = block.split(b"\n")
     return _has_beginning(found[-1]) or any(_SIGN in line and _has_shape(line) for line in found)
 

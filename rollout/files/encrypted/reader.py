@@ -18,7 +18,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from rollout import ids
 from rollout.dialects.codex import envelope
@@ -30,7 +29,8 @@ from rollout.files.encrypted.lines import LineCipher, Parts, is_encrypted, parts
 from rollout.files.plain import FileSource
 from rollout.files.port import AnyPath, ReadFile
 from rollout.files.sealed.reader import SealedSource
-from rollout.format import lines
+from rollout.format import lines, records
+from rollout.format.records import Segment
 from rollout.limits import DEFAULT, KIB, Limits
 
 _HEAD_BYTES = 64 * KIB
@@ -45,36 +45,25 @@ PlainText = FileSource | SealedSource | lines.BytesSource
 """The text of a rollout as it stands there, or unpacked."""
 
 
-class _Stretch(NamedTuple):
-    """Opened text; `begins` and `ends`: there a line does (else it is in a line too long to be opened)."""
-
-    begin: int
-    end: int
-    text: bytes
-    begins: bool
-    ends: bool
-
-
 class DecryptingSource:
-    """Made of an encrypted file's bytes; `name_thread` is the thread id that its name tells."""
+    """Made of an encrypted file's bytes; the thread id is that of its first line, or else of its name."""
 
-    def __init__(
-        self, stored: PlainText, keys: Keys, limits: Limits, path: str | None = None, name_thread: str | None = None
-    ) -> None:
+    def __init__(self, stored: PlainText, keys: Keys, limits: Limits, path: Path | None = None) -> None:
         self.stored = stored
-        self.damage: list[tuple[int, str]] = []
-        """Offset and reason, of what is wrong between lines, or with the session_meta."""
-        self._noted: set[tuple[int, str]] = set()
-        self._given, self._limits, self._path = keys, limits, path
+        self._given, self._limits, self.path = keys, limits, path
+        self._noted: dict[tuple[int, str], None] = {}
         self._cipher: Cipher | None = None
-        self._stretches: list[_Stretch] = []  # newest first
         self._proven: set[str] = set()  # keys that have opened something
-        self._last: dict[int, tuple[int, int]] = {}  # where a stretch ends: last number, lines behind it without one
-        self._first: dict[int, tuple[int, int]] = {}  # where it begins: the first one, lines ahead of it without one
+        self._opened: list[tuple[int, bytes]] = []  # whole lines and where they begin, newest first
+        self._beyond = range(0)  # the line that was met last of those too long to be opened
         self._raw_head = self._line_at_beginning()
         self._meta = encrypted.readable_meta(self._raw_head) or {}
-        own = self._meta.get("id")
-        self.thread = own if isinstance(own, str) else name_thread or ""
+        own, named, base = self._meta.get("id"), path and ids.parse_file_name(path.name), base_of(self._meta)
+        self.thread = own if isinstance(own, str) else named.thread if named else ""
+        self._is_begun = False  # whether its first line was among those that were opened
+        # Where lines were opened from: the first number, lines ahead of it that have none; and up to: the last one.
+        self._first: dict[int, tuple[int, int]] = {}
+        self._last: dict[int, tuple[int, int]] = {0: (((base and base.ordinal) or 0) - 1, 0)}
 
     @property
     def size(self) -> int:
@@ -90,6 +79,19 @@ class DecryptingSource:
         found: int = getattr(self.stored, "usual_text_bytes", self.stored.size)
         return found
 
+    @property
+    def damage(self) -> list[tuple[int, str]]:
+        """Offset and reason, of what is wrong between lines, or with the session_meta."""
+        return list(self._noted)
+
+    @property
+    def last_number(self) -> int | None:
+        """The number of the last line, those that cannot be opened counted in; None if no line near the end tells it.
+
+        To be asked when the end was read.
+        """
+        return sum(self._last[self.size]) if self.size in self._last else None
+
     def head(self) -> bytes:
         """The first line, opened as far as it can be: without the key, what is readable of it. Never raises."""
         parts = encrypted.parts_of(self._raw_head)
@@ -97,7 +99,7 @@ class DecryptingSource:
             found = None if parts is None else LineCipher(self._keys(), self.thread).open(self._raw_head, parts)
         except (NoKey, KeyError):
             return self._raw_head
-        if found is None and not self._is_read_from_start():
+        if found is None and not self._is_begun:
             self._note(0, "the session_meta was changed, or belongs to another thread, or the key is a wrong one")
         return self._raw_head if found is None else found
 
@@ -105,9 +107,9 @@ class DecryptingSource:
         end = min(offset + n, self.size)
         found = []
         while offset < end:
-            stretch = self._stretch_at(offset, end)
-            found.append(stretch.text[offset - stretch.begin : end - stretch.begin])
-            offset = stretch.end
+            begin, text = self._lines_at(offset, end)
+            found.append(text[offset - begin : end - begin])
+            offset = begin + len(text)
         return found[0] if len(found) == 1 else b"".join(found)
 
     def check_key(self) -> Cipher:
@@ -118,32 +120,14 @@ class DecryptingSource:
             self._prove(parts.key_id, [])
         return cipher
 
-    def last_number(self, newest: int | None) -> int:
-        """The number of the last line, those that cannot be opened counted in; the `newest` of a record is known.
-
-        To be asked when the end was read. SourceError if nothing tells it.
-        """
-        found = self._last.get(self.size)
-        if found is None and newest is None:
-            raise SourceError(
-                "no line of it can be opened", path=self._path, remedy="see what `rollout verify` says of it"
-            )
-        return sum(found) if found is not None else newest or 0
-
-    def _is_read_from_start(self) -> bool:
-        return any(stretch.begin == 0 for stretch in self._stretches) or 0 in self._first
-
     def _line_at_beginning(self) -> bytes:
-        found: list[bytes] = []
-        at, most = 0, self._limits.line_bytes
-        while at < min(self.size, most):
-            n = max(self._limits.first_chunk_bytes, _STEP_BYTES)
-            block = self.stored.read_at(at, min(n, self.size - at))
-            found.append(block)
-            at += len(block)
-            if b"\n" in block or not block:
+        pieces = list[bytes]()
+        end, step = min(self.size, self._limits.line_bytes), max(self._limits.first_chunk_bytes, _STEP_BYTES)
+        for block in lines.chunks(self.stored, 0, end, step):
+            pieces.append(block)
+            if b"\n" in block:
                 break
-        return b"".join(found).partition(b"\n")[0]
+        return b"".join(pieces).partition(b"\n")[0]
 
     def _keys(self) -> Cipher:
         if self._cipher is None:
@@ -152,105 +136,57 @@ class DecryptingSource:
                 parts = encrypted.parts_of(self._raw_head)
                 named = "" if parts is None else f" with key {parts.key_id!r}"
                 remedy = f"give a Cipher with that key, or name a file of keys in ${KEYS_FILE}"
-                raise NoKey(f"is encrypted{named}, and no keys are given", path=self._path, remedy=remedy)
+                raise NoKey(f"is encrypted{named}, and no keys are given", path=self.path, remedy=remedy)
         return self._cipher
 
-    def _stretch_at(self, offset: int, end: int) -> _Stretch:
-        """An opened stretch with that byte."""
-        left = right = None
-        for known in self._stretches:
-            if known.begin <= offset < known.end:
-                return known
-            if known.end == offset:
-                left = known
-            elif offset < known.begin <= end and (right is None or known.begin < right.begin):
-                right = known
-        stop = end if right is None else right.begin
-        text = self.stored.read_at(offset, stop - offset)
-        begin, begins, ends = offset, True, True
-        within = b"\n" not in text  # a line that is too long, if it is one beside
-        if left is not None:
-            begins = left.ends
-        elif offset and right is not None and not right.begins and within:
-            begins = False
-        elif offset:
-            more, begins = self._read_back(offset)
-            begin, text = offset - len(more), more + text
-        if right is not None:
-            ends = right.begins
-        elif left is not None and not left.ends and within:
-            ends = stop == self.size
-        elif stop < self.size and not text.endswith(b"\n"):
-            more, ends = self._read_on(stop)
-            text += more
-        opened = self._open(text, begin, begins, ends)
-        made = _Stretch(begin, begin + len(text), opened, begins, ends)
-        self._stretches = [made, *self._stretches[: _KEPT - 1]]
-        return made
+    def _lines_at(self, offset: int, end: int) -> tuple[int, bytes]:
+        """Opened text with the byte at `offset`, and where it begins: whole lines, or a part of one that is too long.
 
-    def _read_back(self, offset: int) -> tuple[bytes, bool]:
-        """What stands ahead of a byte in its line; whether that goes back to the beginning of the line."""
-        pieces: list[bytes] = []
-        at, n = offset, 1
-        while at and offset - at <= self._limits.line_bytes:
-            n = min(n, at)
-            piece = self.stored.read_at(at - n, n)
-            begin = piece.rfind(b"\n") + 1
-            pieces.append(piece[begin:])
-            if begin:
-                return b"".join(pieces[::-1]), True
-            at, n = at - n, min(max(2 * n, _STEP_BYTES), max(self._limits.chunk_bytes, 1))
-        return b"".join(pieces[::-1]), at == 0
+        It goes as far as the line in which `end` lies, or to lines that are opened already.
+        """
+        for begin, text in self._opened:
+            if begin <= offset < begin + len(text):
+                return begin, text
+        if offset in self._beyond:
+            return offset, self.stored.read_at(offset, min(end, self._beyond.stop) - offset)
+        begin = lines.last_line_end(self.stored, 0, offset)
+        known = (*(begin for begin, _ in self._opened), self._beyond.start)
+        stop = min([end, *(at for at in known if at > offset)])
+        last = lines.last_line_end(self.stored, begin, stop)
+        if last < stop:
+            stop = lines.first_line_end(self.stored, stop, self.size)
+            if stop - last > self._limits.line_bytes + 1:
+                self._beyond, stop = range(last, stop), last
+                if last <= offset:
+                    return self._lines_at(offset, end)
+        text = self._open(self.stored.read_at(begin, stop - begin), begin)
+        self._opened = [(begin, text), *self._opened[: _KEPT - 1]]
+        return begin, text
 
-    def _read_on(self, offset: int) -> tuple[bytes, bool]:
-        """The rest of a line from a byte on; whether that goes on to the end of the line."""
-        pieces: list[bytes] = []
-        at, n = offset, _STEP_BYTES
-        while at < self.size and at - offset <= self._limits.line_bytes:
-            piece = self.stored.read_at(at, min(n, self.size - at))
-            end = piece.find(b"\n") + 1
-            pieces.append(piece[: end or len(piece)])
-            if end:
-                return b"".join(pieces), True
-            at, n = at + len(piece), min(2 * n, max(self._limits.chunk_bytes, 1))
-        return b"".join(pieces), at >= self.size
-
-    def _open(self, text: bytes, begin: int, begins: bool, ends: bool) -> bytes:
-        found = text.split(b"\n")
-        offset, without = begin, 0
-        before: int | None = None
+    def _open(self, text: bytes, begin: int) -> bytes:
+        found, offset, before, without = text.split(b"\n"), begin, None, 0
         for i, line in enumerate(found):
-            is_whole = (begins or i > 0) and (ends or i < len(found) - 1)
-            if is_whole and (line.startswith(b"{") or line.strip(_BLANK)) and len(line) <= self._limits.line_bytes:
-                opened = self._open_line(line, found)
-                found[i] = opened
+            if (line.startswith(b"{") or line.strip(_BLANK)) and len(line) <= self._limits.line_bytes:
+                found[i] = opened = self._open_line(line, found)
                 number = None if opened.startswith(envelope.UNOPENED) else encrypted.ordinal_of(line)
                 if number is None:
                     without += 1
-                elif before is None:
-                    self._first[begin] = (number, without)
-                    self._check_first(begin, offset, number, without)
                 else:
-                    self._check(offset, before, number, without)
-                if number is not None:
+                    if before is None:
+                        self._first[begin] = number, without
+                    else:
+                        self._check(offset, before, number, without)
                     before, without = number, 0
             offset += len(line) + 1
         end = begin + len(text)
+        self._is_begun = self._is_begun or begin == 0
         if before is not None:
-            self._last[end] = (before, without)
-            if end in self._first:
-                number, ahead = self._first[end]
-                self._check(end, before, number, without + ahead)
+            self._last[end] = before, without
+        for edge in (begin, end):
+            if edge in self._first and edge in self._last:
+                (number, ahead), (before, behind) = self._first[edge], self._last[edge]
+                self._check(edge, before, number, behind + ahead)
         return b"\n".join(found)
-
-    def _check_first(self, begin: int, offset: int, number: int, without: int) -> None:
-        """The first number of a stretch follows that of the stretch ahead; that of a file, its base's."""
-        if begin in self._last:
-            before, behind = self._last[begin]
-            self._check(offset, before, number, behind + without)
-        elif begin == 0:
-            base = base_of(self._meta)
-            self._check(offset, ((base and base.ordinal) or 0) - 1, number, without)
 
     def _check(self, offset: int, before: int, number: int, without: int) -> None:
         if number <= before:
@@ -259,9 +195,7 @@ class DecryptingSource:
             self._note(offset, f"lines are missing: number {number} stands behind number {before}")
 
     def _note(self, offset: int, reason: str) -> None:
-        if (offset, reason) not in self._noted:
-            self._noted.add((offset, reason))
-            self.damage.append((offset, reason))
+        self._noted[offset, reason] = None
 
     def _open_line(self, line: bytes, others: list[bytes]) -> bytes:
         parts = encrypted.parts_of(line)
@@ -279,7 +213,7 @@ class DecryptingSource:
         except KeyError:
             why = f"is encrypted with key {parts.key_id!r}, which is not among the keys given"
             remedy = f"give that key as well (${KEYS_FILE}, or a Cipher)"
-            raise NoKey(why, path=self._path, remedy=remedy) from None
+            raise NoKey(why, path=self.path, remedy=remedy) from None
         if opened is not None:
             self._proven.add(parts.key_id)
         return opened
@@ -296,7 +230,7 @@ class DecryptingSource:
             if parts is not None and parts.key_id == key_id and self._try(line, parts, cipher) is not None:
                 return
         why = f"key {key_id!r} does not open it: it is another key of that id, or every line of that key was changed"
-        raise WrongKey(why, path=self._path, remedy="give the key that it was written with; nothing of it is lost")
+        raise WrongKey(why, path=self.path, remedy="give the key that it was written with; nothing of it is lost")
 
 
 def _unopened(line: bytes, why: bytes) -> bytes:
@@ -328,12 +262,8 @@ def text_of(
     start: int = 0,
 ) -> AnyText:
     """The source, with its lines opened if they are encrypted; looking for that reads what is read next anyway."""
-    if not is_encrypted(source, min(limits.chunk_bytes, limits.first_chunk_bytes), start):
-        return source
-    named = None if path is None else ids.parse_file_name(path.name)
-    return DecryptingSource(
-        source, keys, limits, None if path is None else str(path), None if named is None else named.thread
-    )
+    is_plain = not is_encrypted(source, min(limits.chunk_bytes, limits.first_chunk_bytes), start)
+    return source if is_plain else DecryptingSource(source, keys, limits, path)
 
 
 def cipher_behind(source: lines.Source, keys: Keys, path: AnyPath) -> LineCipher | None:
@@ -362,12 +292,11 @@ def last_number(source: lines.Source, newest: int | None) -> int:
     """
     if not isinstance(source, DecryptingSource):
         return -1
-    try:
-        return source.last_number(newest)
-    except SourceError:
-        if any(parts_of(line) for line in _lines(source.stored)):
-            raise
-        return -1
+    found = newest if source.last_number is None else source.last_number
+    if found is None and any(parts_of(line) for line in _lines(source.stored)):
+        remedy = "see what `rollout verify` says of it"
+        raise SourceError("no line of it can be opened", path=source.path, remedy=remedy)
+    return -1 if found is None else found
 
 
 def encryption_behind(file: ReadFile, keys: Keys, path: AnyPath) -> tuple[LineCipher, int] | None:
@@ -385,6 +314,4 @@ def encryption_behind(file: ReadFile, keys: Keys, path: AnyPath) -> tuple[LineCi
 
 
 def _lines(source: lines.Source) -> Iterator[bytes]:
-    for block in lines.forward(source):
-        if isinstance(block, lines.Batch):
-            yield from block.lines
+    return (line.data for line in records.forward([Segment(source, source.size)]))
