@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import itertools
 import os
 import socket
 import threading
@@ -41,9 +42,6 @@ from rollout.files.lineage import holds_record
 from rollout.files.port import AnyPath, AppendFile, Durability, FileSystem, Holder, ShortWrite, explained
 from rollout.files.sealed import seal
 from rollout.files.staging import new_file, publish, remove_half_made
-
-UNCHANGED = object()
-"""What was noted stays so."""
 
 
 def holder(since: str) -> Holder:
@@ -188,7 +186,7 @@ class Writer:
         *,
         expected_end: int | None = None,
         atomic: bool = False,
-        noted: object = UNCHANGED,
+        noted: object = None,
     ) -> int:
         """Writes the lines at the end in one piece; the offset behind them.
 
@@ -201,10 +199,8 @@ class Writer:
             self.check_usable()
             if expected_end is not None and (found := self._file.size()) != expected_end:
                 raise Conflict(f"the log ends at byte {found}, not at {expected_end}", path=self.path, offset=found)
-            end, before = self._known
+            end = self._known[0]
             if data:
-                if noted is UNCHANGED:
-                    noted = before
                 self._intent = data, noted
                 try:
                     end = self._file.append(data)
@@ -381,7 +377,7 @@ if hasattr(os, "register_at_fork"):
 def _joined(lines: Sequence[bytes], *, is_batch: bool) -> bytes:
     """All lines as one piece; RecordError for one that would not be one line, or that would leave a batch open."""
     data = b"".join(lines)
-    if data.count(b"\n") != len(lines) or not all(line.endswith(b"\n") for line in lines):
+    if data.count(b"\n") != len(lines) or not all(map(bytes.endswith, lines, itertools.repeat(b"\n"))):
         raise RecordError("a line is ended by its only newline")
     if lines and not is_batch and (mark := recovery.batch_mark(lines[-1])) and mark[0] < mark[1]:
         raise RecordError("the last line is one of an incomplete batch", remedy="take its mark off")

@@ -175,13 +175,14 @@ class SessionLog:
             new_records.compaction_told(),
             *new_records.turn_completed(turn_id, None),
         ]
-        return self._recorder.write_alone(parts, "the log cannot be compacted by hand")
+        return self._recorder.write(parts, atomic=True, alone="the log cannot be compacted by hand")
 
     def rollback(self, num_turns: int) -> int:
         """Takes back the newest so many user boundaries that still stand (S2)."""
         if type(num_turns) is not int or not 1 <= num_turns < 1 << 32:
             raise UsageError(f"{num_turns!r} turns cannot be rolled back", remedy="give a number from 1 on")
-        return self._recorder.write_alone([new_records.turns_rolled_back(num_turns)], "nothing can be rolled back")
+        parts = [new_records.turns_rolled_back(num_turns)]
+        return self._recorder.write(parts, atomic=True, alone="nothing can be rolled back")
 
     def remove_items(self, num_items: int) -> int:
         """Takes the newest so many items out of the history (S3), whatever turns they belong to."""

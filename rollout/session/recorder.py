@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from rollout.dialects.codex import encoder
 from rollout.dialects.codex.encoder import Part
@@ -36,7 +36,7 @@ _acknowledges_later: contextvars.ContextVar[bool] = contextvars.ContextVar("roll
 class OpenedTurn(NamedTuple):
     """A turn that has begun and not ended. `holder()` is None as soon as nobody can end it any more."""
 
-    id: str
+    id: str | None
     label: Label
     holder: Callable[[], object]
     last_message: str | None = None
@@ -45,13 +45,20 @@ class OpenedTurn(NamedTuple):
     """So many were told of."""
 
 
+Say: TypeAlias = Callable[[OpenedTurn], tuple[Sequence[Part], OpenedTurn | None]]
+"""Gives what is to be written in a turn, and the turn behind that; None if that is its end."""
+
+
+def _nobody() -> None:
+    """Holds a turn that is not of this log's own making."""
+
+
 class Standing(NamedTuple):
     """What the lines that stand say to who writes the next one: the number of the newest (None: they have none)."""
 
     ordinal: int | None
-    left_open: LeftOpen | None
     turn: OpenedTurn | None = None
-    """Of this log's own making; then nothing is left open."""
+    """The one that has not ended; where nobody holds it, it is to be closed ahead of anything else."""
     shown: int = 0
     """The write that `ItemEvents` has counted in last."""
 
@@ -77,54 +84,57 @@ class Recorder:
         self.newest_line = b""
         """What was written last, as it is before it is encrypted."""
         if ending is not None:
+            left = ending.left_open
+            turn = None if left is None else OpenedTurn(left.turn_id, left.label, _nobody)
             with writer.lock:
-                writer.note(Standing(ending.ordinal, ending.left_open))
+                writer.note(Standing(ending.ordinal, turn))
 
     @property
     def standing(self) -> Standing:
         """Under the writer's lock."""
         standing: Standing = self.writer.noted or self._look_up()
-        turn = standing.turn
-        if turn is not None and turn.holder() is None:
-            return standing._replace(left_open=LeftOpen(turn.id, turn.label), turn=None)
         return standing
 
     def _look_up(self) -> Standing:
         """What stands in a file that others write too, to be looked at again behind each of them."""
         raise NotImplementedError
 
+    @property
+    def _open_turn(self) -> OpenedTurn | None:
+        turn = self.standing.turn
+        return None if turn is None or turn.holder() is None else turn
+
     def ending(self) -> tuple[int, Ending]:
         """Where the log ends, and how; a turn that is open counts as left open."""
         with self.writer.lock:
             standing, end = self.standing, self.writer.end
         turn = standing.turn
-        left_open = standing.left_open if turn is None else LeftOpen(turn.id, turn.label)
-        return end, Ending(left_open, standing.ordinal)
+        return end, Ending(None if turn is None else LeftOpen(turn.id, turn.label), standing.ordinal)
 
-    def write(self, parts: Sequence[Part], *, expected_end: int | None = None, atomic: bool = False) -> int:
+    def is_open(self, turn_id: str) -> bool:
+        """Whether this is the turn that is open."""
+        with self.writer.lock:
+            turn = self._open_turn
+        return turn is not None and turn.id == turn_id
+
+    def write(
+        self, parts: Sequence[Part], *, expected_end: int | None = None, atomic: bool = False, alone: str | None = None
+    ) -> int:
         """Appends, in the turn that is open or in none; the offset behind. RecordError, Conflict: nothing was written.
 
-        Has the label of that turn, or that which is in force here (UsageError).
+        Has the label of that turn, or that which is in force here (UsageError). `alone` is why no turn may be open: it
+        is committed as at the end of one.
         """
         with self.writer.lock:
-            end = self._write(parts, expected_end, atomic=atomic)
-        self.acknowledge()
+            if alone is not None:
+                self._refuse_open_turn(alone)
+            turn = self._open_turn
+            label = in_force(self.label) if turn is None else turn.label
+            if self._close_left_open(turn, expected_end):
+                expected_end = None
+            end = self._put(parts, label, self.standing, turn, expected_end=expected_end, atomic=atomic)
+        self.acknowledge(ends_turn=alone is not None)
         return end
-
-    def write_alone(self, parts: Sequence[Part], what: str) -> int:
-        """Writes, all or nothing, what may not stand in the middle of a turn, and commits as at the end of one."""
-        with self.writer.lock:
-            self._refuse_open_turn(what)
-            end = self._write(parts, None, atomic=True)
-        self.writer.end_turn()
-        return end
-
-    def _write(self, parts: Sequence[Part], expected_end: int | None, *, atomic: bool) -> int:
-        label = self._label_here()
-        if self._close_left_open(expected_end):
-            expected_end = None
-        standing = self.standing
-        return self._put(parts, label, standing, standing.turn, expected_end=expected_end, atomic=atomic)
 
     def begin(self, turn_id: str, label: Label, parts: Sequence[Part], holder: Callable[[], object]) -> Label:
         """Writes the beginning of a turn, which has `label` inside of that which is in force here; what they make.
@@ -133,82 +143,55 @@ class Recorder:
         """
         with self.writer.lock:
             self._refuse_open_turn("a turn cannot begin")
-            label = self._label_here().around(label)
-            self._close_left_open(None)
+            label = in_force(self.label).around(label)
+            self._close_left_open()
             self._put(parts, label, self.standing, OpenedTurn(turn_id, label, holder))
         self.acknowledge()
         return label
 
-    def is_open(self, turn_id: str) -> bool:
-        """Whether this is the turn that is open."""
-        with self.writer.lock:
-            turn = self.standing.turn
-        return turn is not None and turn.id == turn_id
-
     def write_in_turn(
-        self, turn_id: str, parts: Sequence[Part], *, expected_end: int | None = None, atomic: bool = False
+        self, turn_id: str, parts: Sequence[Part] | Say, *, expected_end: int | None = None, atomic: bool = False
     ) -> int:
         """Appends to a turn; the offset behind. Closed if it is not the open one; else as `write`."""
         with self.writer.lock:
-            standing, turn = self._in_turn(turn_id)
-            end = self._put(parts, turn.label, standing, turn, expected_end=expected_end, atomic=atomic)
-        self.acknowledge()
+            standing = self.standing
+            turn = standing.turn
+            if turn is None or turn.id != turn_id or turn.holder() is None:
+                raise Closed(f"turn {turn_id} is not open", path=self.writer.path, remedy="use it in a with block")
+            said, behind = parts(turn) if callable(parts) else (parts, turn)
+            end = self._put(said, turn.label, standing, behind, expected_end=expected_end, atomic=atomic)
+        self.acknowledge(ends_turn=behind is None)
         return end
-
-    def say_in_turn(
-        self,
-        turn_id: str,
-        say: Callable[[OpenedTurn], tuple[Sequence[Part], OpenedTurn]],
-        *,
-        expected_end: int | None = None,
-        atomic: bool = False,
-    ) -> int:
-        """The same for what depends on what was said before: `say` gives the records, and the turn behind them."""
-        with self.writer.lock:
-            standing, turn = self._in_turn(turn_id)
-            parts, behind = say(turn)
-            end = self._put(parts, turn.label, standing, behind, expected_end=expected_end, atomic=atomic)
-        self.acknowledge()
-        return end
-
-    def end(self, turn_id: str, ending: Callable[[OpenedTurn], Sequence[Part]]) -> None:
-        """Ends a turn by what `ending` gives, all or nothing, and commits as the durability says. Closed."""
-        with self.writer.lock:
-            standing, turn = self._in_turn(turn_id)
-            parts = ending(turn)
-            self._put(parts, turn.label, standing, None, atomic=len(parts) > 1)
-        self.writer.end_turn()
 
     def forget(self, turn_id: str) -> None:
         """Nobody ends a turn any more that could not be ended: it is one that the log was left with."""
         with self.writer.lock:
             standing = self.standing
             if standing.turn is not None and standing.turn.id == turn_id:
-                left_open = LeftOpen(turn_id, standing.turn.label)
-                self.writer.note(standing._replace(left_open=left_open, turn=None))
+                self.writer.note(standing._replace(turn=standing.turn._replace(holder=_nobody)))
 
     def close_left_open(self) -> None:
         """Closes the turn that the log was left with, as interrupted, and commits as at the end of one."""
         with self.writer.lock:
-            was_left = self._close_left_open(None)
+            was_left = self._close_left_open()
         if was_left:
             self.writer.end_turn()
 
     def close(self) -> None:
-        """Closes what is open as interrupted, puts all on the disk as the durability says, gives the lock back."""
+        """Closes its own turn as interrupted, puts all on the disk as the durability says, gives the lock back."""
         try:
             with contextlib.suppress(Poisoned, Closed, Displaced), self.writer.lock:  # which were told
                 turn = self.standing.turn
-                if turn is not None:
-                    self._put(turn_aborted(turn.id), turn.label, self.standing, None, atomic=True)
-                elif self.writer.noted.turn is not None:
-                    self._close_left_open(None)
+                if turn is not None and turn.holder is not _nobody:
+                    self._abort(turn)
         finally:
             self.writer.close()
 
-    def acknowledge(self) -> None:
+    def acknowledge(self, *, ends_turn: bool = False) -> None:
         """After every record or run of records: on the disk, if that is asked for. Never under the writer's lock."""
-        if not _acknowledges_later.get():
+        if ends_turn:
+            self.writer.end_turn()
+        elif not _acknowledges_later.get():
             self.writer.acknowledge()
 
     def unacknowledged(self, write: Callable[..., T], *args: Any, **keys: Any) -> T:
@@ -226,9 +209,8 @@ class Recorder:
         expected_end: int | None = None,
         atomic: bool = False,
     ) -> int:
-        """Appends where nothing is left open; `turn` is the one that is open behind the lines. Under the lock."""
-        now, ordinal = self._clock(), standing.ordinal
-        shown = standing.shown
+        """Appends; `turn` is the one that is open behind the lines. Under the lock."""
+        now, ordinal, shown = self._clock(), standing.ordinal, standing.shown
         if self._item_events is not None:
             if self._item_events.writes != shown:  # the newest one was interrupted, or refused
                 self._item_events.forget_newest()
@@ -242,32 +224,21 @@ class Recorder:
             self.newest_line = lines[-1]
         if self._cipher is not None:  # with its mark: that is authenticated too
             lines = self._cipher.lines(recovery.mark_batch(lines) if atomic else lines)
-        is_same = turn is standing.turn and standing.left_open is None and shown == standing.shown
-        if ordinal is not None or not is_same:
-            standing = Standing(ordinal, None, turn, shown)
-        return self.writer.append(lines, expected_end=expected_end, atomic=atomic, noted=standing)
+        noted = Standing(ordinal, turn, shown)
+        return self.writer.append(lines, expected_end=expected_end, atomic=atomic, noted=noted)
 
-    def _close_left_open(self, expected_end: int | None) -> bool:
-        """Whether there was a turn to be closed."""
-        standing = self.standing
-        left = standing.left_open
-        if left is not None:
-            label = left.label or self.label
-            self._put(turn_aborted(left.turn_id), label, standing, None, expected_end=expected_end, atomic=True)
-        return left is not None
-
-    def _in_turn(self, turn_id: str) -> tuple[Standing, OpenedTurn]:
-        """What stands in the log, and of that the open turn. Closed if it is another one, or none."""
-        standing = self.standing
-        turn = standing.turn
-        if turn is None or turn.id != turn_id:
-            raise Closed(f"turn {turn_id} is not open", path=self.writer.path, remedy="use it in a with block")
-        return standing, turn
-
-    def _label_here(self) -> Label:
+    def _close_left_open(self, open_turn: OpenedTurn | None = None, expected_end: int | None = None) -> bool:
+        """Whether there was a turn to be closed: any but the one that is open."""
         turn = self.standing.turn
-        return in_force(self.label) if turn is None else turn.label
+        if turn is None or turn is open_turn:
+            return False
+        self._abort(turn, expected_end)
+        return True
+
+    def _abort(self, turn: OpenedTurn, expected_end: int | None = None) -> None:
+        label = turn.label or self.label
+        self._put(turn_aborted(turn.id), label, self.standing, None, expected_end=expected_end, atomic=True)
 
     def _refuse_open_turn(self, what: str) -> None:
-        if self.standing.turn is not None:
+        if self._open_turn is not None:
             raise UsageError(f"{what} while a turn is open", path=self.writer.path, remedy="end that turn first")

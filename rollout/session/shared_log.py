@@ -53,7 +53,7 @@ class SharedRecorder(Recorder):
             else:
                 newest = newest_ordinal(FileSource(file))
             self._has_numbers = newest is not None
-        standing = Standing(newest, None)
+        standing = Standing(newest)
         self.writer.note(standing)
         return standing
 

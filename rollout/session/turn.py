@@ -15,8 +15,8 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from rollout.dialects.codex import encoder, new_records
 from rollout.dialects.codex.encoder import AnyItem, Part
@@ -70,17 +70,14 @@ class OpenTurn:
             raise
 
     def begin(self) -> None:
-        """Writes the beginning, as `with` does."""
+        """Writes the beginning. Whoever calls it interrupts the turn behind an exception."""
         if self._has_begun:
             raise UsageError(f"turn {self.id} has been entered before", remedy="make a new one with log.turn()")
+        self._has_begun = True
         try:
             self.label = self._recorder.begin(self.id, self.label, self._begin_parts, self._holder)
-            self._has_begun = True
         except UsageError:
-            raise
-        except BaseException as error:
-            self._has_begun = True
-            self.interrupt(error)
+            self._has_begun = False  # nothing was written
             raise
 
     def held_by(self, holder: object) -> None:
@@ -94,30 +91,25 @@ class OpenTurn:
         self._holder = lambda: None if is_over() else holder()
 
     def leave(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> None:
-        """Ends the turn, as a `with` block does when it is left."""
-        self.finish(error)
-
-    __exit__ = BlockExit()
-
-    def finish(self, error: BaseException | None) -> None:
-        """Writes the end, as `with` does when it is left, by an exception or without."""
+        """Ends the turn, as a `with` block does when it is left, by an exception or without."""
         if error is not None:
             self.interrupt(error)
             return
         try:
-            self._recorder.end(self.id, self._completed)
-        except Closed as problem:
-            if (self._abort_reason is None and not self._recorder.writer.is_closed) or self._recorder.is_open(self.id):
-                self.interrupt(problem)
-                raise
+            self._recorder.write_in_turn(self.id, self._completed, atomic=True)
         except BaseException as problem:
+            was_ended = self._abort_reason is not None or self._recorder.writer.is_closed
+            if isinstance(problem, Closed) and was_ended and not self._recorder.is_open(self.id):
+                return
             self.interrupt(problem)  # a turn that could not be ended does not stay open
             raise
 
-    def _completed(self, opened: OpenedTurn) -> Sequence[Part]:
+    __exit__ = BlockExit()
+
+    def _completed(self, turn: OpenedTurn) -> tuple[Sequence[Part], None]:
         if self._abort_reason is not None:
-            return turn_aborted(self.id, self._abort_reason)
-        return new_records.turn_completed(self.id, opened.last_message)
+            return turn_aborted(self.id, self._abort_reason), None
+        return new_records.turn_completed(self.id, turn.last_message), None
 
     async def __aenter__(self) -> AsyncTurn:
         self._awaited = AsyncTurn(self, self._recorder)
@@ -148,14 +140,14 @@ class OpenTurn:
             Closed: The turn is not open.
         """
         encoded = encoder.encode_item(item)
-        if encoded[2] != "assistant":  # most are not
-            return self._recorder.write_in_turn(self.id, (new_records.item(encoded[0]),), expected_end=expected_end)
-        return self._recorder.say_in_turn(self.id, functools.partial(self._said, [encoded]), expected_end=expected_end)
+        is_told = encoded[2] == "assistant"  # most are not
+        parts = functools.partial(self._said, [encoded]) if is_told else (new_records.item(encoded[0]),)
+        return self._recorder.write_in_turn(self.id, parts, expected_end=expected_end)
 
     def append_all(self, items: Iterable[AnyItem], *, expected_end: int | None = None) -> int:
         """Items as one batch: after a crash all of them are there or none is."""
-        say = functools.partial(self._said, [encoder.encode_item(item) for item in items])
-        return self._recorder.say_in_turn(self.id, say, expected_end=expected_end, atomic=True)
+        parts = functools.partial(self._said, [encoder.encode_item(item) for item in items])
+        return self._recorder.write_in_turn(self.id, parts, expected_end=expected_end, atomic=True)
 
     def event(self, type: str, /, keys: Mapping[str, Any] | None = None, **more: Any) -> int:
         """An event_msg of any type but those that the log writes itself, with the keys of both in its payload."""
@@ -186,41 +178,54 @@ class OpenTurn:
         if reason not in ABORT_REASONS:
             raise UsageError(f"{reason!r} is no reason of an abort", remedy=f"give one of {', '.join(ABORT_REASONS)}")
 
-        def aborted(opened: OpenedTurn) -> Sequence[Part]:
+        def aborted(turn: OpenedTurn) -> tuple[Sequence[Part], None]:
             self._abort_reason = reason  # however often this is interrupted: that is how the turn ends
-            return turn_aborted(opened.id, reason)
+            return self._completed(turn)
 
-        self._recorder.end(self.id, aborted)
+        self._recorder.write_in_turn(self.id, aborted, atomic=True)
 
     def commit(self) -> int:
         """Returns when all that was appended is on the disk: so many bytes from the start."""
         return self._recorder.writer.commit()
 
     def _said(
-        self, items: Sequence[tuple[bytes, str, str | None]], opened: OpenedTurn
+        self, items: Sequence[tuple[bytes, str, str | None]], turn: OpenedTurn
     ) -> tuple[Sequence[Part], OpenedTurn]:
         """The records of items and of what they tell, and the turn behind them."""
-        last, plans = opened.last_message, opened.plans
         parts: list[Part] = []
         for payload, kind, role in items:
             if role == "assistant" and kind == "message":
-                told, text, plans = new_records.assistant_message(payload, self._recorder.thread, self.id, plans)
+                told, text, plans = new_records.assistant_message(payload, self._recorder.thread, self.id, turn.plans)
                 parts += told
-                last = text or last
+                turn = turn._replace(last_message=text or turn.last_message, plans=plans)
             else:
                 parts.append(new_records.item(payload))
-        if (last, plans) != (opened.last_message, opened.plans):
-            opened = opened._replace(last_message=last, plans=plans)
-        return parts, opened
+        return parts, turn
 
     def interrupt(self, error: BaseException) -> None:
         """Closes the turn for `error`, which is on its way and is not to be replaced by what goes wrong here."""
         try:
             if self._recorder.is_open(self.id):
-                self._recorder.end(self.id, lambda opened: turn_aborted(opened.id, self._abort_reason or "interrupted"))
+                reason = self._abort_reason or "interrupted"
+                self._recorder.write_in_turn(self.id, lambda _: (turn_aborted(self.id, reason), None), atomic=True)
         except RolloutError as problem:
             error.add_note(f"the turn could not be closed as interrupted: {problem}")
             self._recorder.forget(self.id)
+
+
+_P = ParamSpec("_P")
+
+
+def _awaited(
+    method: Callable[Concatenate[OpenTurn, _P], T],
+) -> Callable[Concatenate[AsyncTurn, _P], Coroutine[Any, Any, T]]:
+    """The same method to be awaited."""
+
+    @functools.wraps(method)
+    async def awaited(turn: AsyncTurn, /, *args: _P.args, **keys: _P.kwargs) -> T:
+        return await turn._run(method, *args, **keys)
+
+    return awaited
 
 
 class AsyncTurn:
@@ -243,35 +248,12 @@ class AsyncTurn:
         """See `OpenTurn.label`."""
         return self._turn.label
 
-    async def user(self, text: str, images: Iterable[str] = (), *, expected_end: int | None = None) -> int:
-        """See `OpenTurn.user`."""
-        return await self._run(self._turn.user, text, images, expected_end=expected_end)
-
-    async def append(self, item: AnyItem, *, expected_end: int | None = None) -> int:
-        """See `OpenTurn.append`."""
-        return await self._run(self._turn.append, item, expected_end=expected_end)
-
-    async def append_all(self, items: Iterable[AnyItem], *, expected_end: int | None = None) -> int:
-        """See `OpenTurn.append_all`."""
-        return await self._run(self._turn.append_all, items, expected_end=expected_end)
-
-    async def event(self, type: str, /, keys: Mapping[str, Any] | None = None, **more: Any) -> int:
-        """See `OpenTurn.event`."""
-        return await self._run(self._turn.event, type, {**(keys or {}), **more})
-
-    async def compact(
-        self,
-        replacement_history: Iterable[AnyItem],
-        message: str = "",
-        *,
-        context: Mapping[str, Any] | str | None = KEEP,
-    ) -> int:
-        """See `OpenTurn.compact`."""
-        return await self._run(self._turn.compact, replacement_history, message, context=context)
-
-    async def abort(self, reason: str = "interrupted") -> None:
-        """See `OpenTurn.abort`."""
-        await self._run(self._turn.abort, reason)
+    user = _awaited(OpenTurn.user)
+    append = _awaited(OpenTurn.append)
+    append_all = _awaited(OpenTurn.append_all)
+    event = _awaited(OpenTurn.event)
+    compact = _awaited(OpenTurn.compact)
+    abort = _awaited(OpenTurn.abort)
 
     async def commit(self) -> int:
         """See `OpenTurn.commit`."""
@@ -281,27 +263,23 @@ class AsyncTurn:
     async def enter(self) -> None:
         """Begins the turn."""
         try:
-            await self._run(self._turn.begin)
+            await self._run(OpenTurn.begin)
         except BaseException as error:  # cancelled, say, when the turn had begun
-            await self._interrupt(error)
+            await self.leave(error)
             raise
 
     async def leave(self, error: BaseException | None) -> None:
         """Ends the turn."""
-        if error is not None:
-            await self._interrupt(error)
-        else:
-            await self._run(self._turn.finish, None)
-
-    async def _interrupt(self, error: BaseException) -> None:
         if isinstance(error, GeneratorExit):  # the loop is gone: nothing can be awaited any more
             self._lane.do_now(functools.partial(self._turn.interrupt, error))
         else:
-            await self._run(self._turn.interrupt, error)
+            await self._run(OpenTurn.leave, None, error, None)
 
-    async def _run(self, call: Callable[..., T], *args: Any, **keys: Any) -> T:
+    async def _run(self, method: Callable[Concatenate[OpenTurn, _P], T], *args: _P.args, **keys: _P.kwargs) -> T:
         """In a thread, but in the context of the task: the label in force is that of who calls."""
-        result: T = await self._lane.run(functools.partial(self._recorder.unacknowledged, call, *args, **keys))
+        result: T = await self._lane.run(
+            functools.partial(self._recorder.unacknowledged, method, self._turn, *args, **keys)
+        )
         return result
 
     def _acknowledge(self, batch: Sequence[Doing[Any]]) -> None:
