@@ -7,18 +7,17 @@ A position is a turn (its id, the beginning of it, or its end as a narrow termin
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
+import rollout
 from rollout_cli.failures import FINE, LEFT, UNREADABLE, explain_error, interruptible
-from rollout_cli.terminal import Output, Row, fact, print_error
-
-if TYPE_CHECKING:
-    import rollout
+from rollout_cli.terminal import Output, fact, print_error
+from rollout_cli.views import array
 
 Node = tuple[int, "str | None", "rollout.SessionTree"]
 """A node of the tree: how deep it lies, the id of the one above."""
@@ -27,48 +26,43 @@ _DIGITS = re.compile(r"[0-9]{1,18}")
 _THREAD = re.compile(r"rollout-.{19}-(?P<thread>[0-9a-f-]{36})[._]")
 
 
-@dataclasses.dataclass(frozen=True)
-class Done:
-    """What was done to one file: where it lies now, the row that says so, and what more its JSON has."""
+class Done(NamedTuple):
+    """What was done to one file: where it lies now, in a `word`, what `more` there is to say, and for its JSON."""
 
     path: Path
-    row: Row
-    facts: dict[str, Any] = dataclasses.field(default_factory=dict)
+    word: str
+    style: str = "bold"
+    more: str = ""
+    facts: Mapping[str, Any] = MappingProxyType({})
 
 
 def open_store(home: str | None) -> rollout.Store:
     """The store of a home. NotFound if the user names one that is not there."""
-    from rollout import NotFound, Store
-
     if home is not None and not Path(home).expanduser().is_dir():
-        raise NotFound("no such home", path=home, remedy="check --home: it is the folder that holds `sessions`")
-    return Store(home)
+        raise rollout.NotFound("no such home", path=home, remedy="check --home: it is the folder that holds `sessions`")
+    return rollout.Store(home)
 
 
 def reference(word: str, home: str | os.PathLike[str] | None) -> str:
     """The word, which the library takes as it is. Says so where a session is meant though a file has that name, too."""
     if Path(word).name == word and os.path.lexists(word):
-        from rollout import RolloutError, Store
-
-        with contextlib.suppress(RolloutError):
-            if Store(home).resolve(word).absolute() != Path(word).absolute():
+        with contextlib.suppress(rollout.RolloutError):
+            if rollout.Store(home).resolve(word).absolute() != Path(word).absolute():
                 print_error(f"rollout: {word} is a session; the file of that name is {os.curdir}{os.sep}{word}")
     return word
 
 
 def point(text: str | None) -> str | int | None:
     """What the library takes as `at`. UsageError."""
-    from rollout import UsageError, at_line, at_ordinal
-
     if text is None:
         return None
     found = _NUMBERED.fullmatch(text)
     if found is not None and _DIGITS.fullmatch(found[2]):
         number = int(found[2])
-        return {"ordinal": at_ordinal(number), "line": at_line(number)}.get(found[1], number)
+        return {"ordinal": rollout.at_ordinal(number), "line": rollout.at_line(number)}.get(found[1], number)
     if found is not None or not text:
         remedy = "give a turn id, or a number: ordinal:12, line:40, offset:5916"
-        raise UsageError(f"{text!r} is no point of a session", remedy=remedy)
+        raise rollout.UsageError(f"{text!r} is no point of a session", remedy=remedy)
     return text
 
 
@@ -77,16 +71,14 @@ def reference_at(text: str, other: str | None = None, home: str | None = None) -
 
     A name or a path with an `@` in it counts before a point. NotFound, UsageError.
     """
-    from rollout import NotFound, Store
-
     session, at, moment = text.rpartition("@")
     if not at:
         return reference(text, home), None
     if not session and other is not None:
         return reference_at(other, home=home)[0], point(moment)
     try:
-        return Store(home).resolve(reference(text, home)), None
-    except NotFound:
+        return rollout.Store(home).resolve(reference(text, home)), None
+    except rollout.NotFound:
         return reference(session, home), point(moment)
 
 
@@ -103,7 +95,7 @@ def do_each(
     act: Callable[[Path], Done],
     *,
     json: bool,
-    keys: Iterable[str] = (),
+    keys: str = "",
     left: str = LEFT,
     excused: tuple[type[Exception], ...] = (),
 ) -> int:
@@ -112,37 +104,24 @@ def do_each(
     As JSON: [{id, path, …, error}], with the `keys` of what is done. The exit code is that of a failure if there was
     one that is not `excused`; `left` is what is said of the rest after an interrupt.
     """
-    from rollout import RolloutError
-    from rollout_cli.views import array
-
     out, code = Output(), FINE
     documents: list[dict[str, Any]] = []
     with interruptible(left):
         for path in paths:
+            told, facts = {"id": thread_of(path), "path": path}, dict.fromkeys(keys.split())
             try:
-                done, error = act(path), None
-            except RolloutError as met:
-                done, error = Done(path, (), dict.fromkeys(keys)), met
-                code = code if isinstance(met, excused) else UNREADABLE
-            told = None if error is None else str(error)
-            documents.append({"id": thread_of(path), "path": done.path, **done.facts, "error": told})
-            if error is not None and not json:
-                print_error(f"rollout: {explain_error(error)}")
-            elif not json:
-                out.print([done.row])
+                done = act(path)
+                documents.append({**told, "path": done.path, **facts, **done.facts, "error": None})
+                if not json:
+                    out.print([fact(done.word, f"{done.path}{done.more}", columns=11, style=done.style)])
+            except rollout.RolloutError as error:
+                code = code if isinstance(error, excused) else UNREADABLE
+                documents.append({**told, **facts, "error": str(error)})
+                if not json:
+                    print_error(f"rollout: {explain_error(error)}")
     if json:
         out.print_json(array(documents))
     return code
-
-
-def move_each(paths: Iterable[Path], word: str, move: Callable[[Path], Path], *, json: bool) -> int:
-    """Act on each file, which is then `word` and lies where `move` says; the exit code."""
-
-    def act(path: Path) -> Done:
-        now = move(path)
-        return Done(now, fact(word, str(now), columns=11))
-
-    return do_each(paths, act, json=json)
 
 
 def walk(roots: Iterable[rollout.SessionTree]) -> Iterator[Node]:

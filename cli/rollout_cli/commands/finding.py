@@ -1,11 +1,11 @@
 """Sessions found: listed, shown as a tree, searched, counted; and the index that all this is read from."""
 
+import sys
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any
 
 import typer
 
-import rollout
 from rollout_cli import options
 from rollout_cli.failures import FINE, interruptible
 from rollout_cli.homes import open_store, walk
@@ -22,8 +22,6 @@ from rollout_cli.views.sessions import (
     tree_rows,
 )
 from rollout_cli.views.totals import stats_json, stats_rows
-
-_PAGE_ROWS = 500
 
 
 @options.selects
@@ -45,26 +43,14 @@ def ls(
     """
     filters |= {"text": text, "subagents": subagents, "forks": forks, "sort": sort.value}
     store = open_store(home)
-    rows: list[rollout.SessionRow] = []
-    notes: list[rollout.Skipped] = []
-    left_out = {"subagents": 0, "forks": 0}
     with progress("sessions") as advance:
-        while True:
-            count = _PAGE_ROWS if everything else limit
-            page = store.list(limit=count, cursor=cursor, progress=advance, **filters)
-            rows += page
-            notes += page.notes
-            left_out = {kind: count + page.left_out.get(kind, 0) for kind, count in left_out.items()}
-            cursor = page.cursor
-            if not everything or cursor is None:
-                break
-    document = listing_json(rows, cursor, left_out, notes)
-    show(json, document, lambda columns: listing_rows(store, rows, columns, sort.value))
+        page = store.list(limit=sys.maxsize if everything else limit, cursor=cursor, progress=advance, **filters)
+    show(json, listing_json(page), lambda columns: listing_rows(store, page, columns, sort.value))
     if not json:
-        if not rows:
+        if not page:
             asks = any(value not in (None, False, {}) for key, value in filters.items() if key != "sort")
             print_error(f"rollout: no sessions in {store.home}" + (" fit" if asks else ""))
-        _print_rest(notes, left_out, cursor, "--all")
+        _print_rest(page.notes, page.left_out, page.cursor, "--all")
     return FINE
 
 

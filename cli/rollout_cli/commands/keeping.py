@@ -1,6 +1,7 @@
 """Sessions kept: named, archived, removed, sealed, encrypted; what takes their space, and what is wrong with them."""
 
 import datetime
+import operator
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -12,11 +13,11 @@ import typer
 import rollout
 from rollout_cli import options
 from rollout_cli.failures import DAMAGE_FOUND, FINE, interruptible
-from rollout_cli.homes import Done, do_each, move_each, open_store, reference, resolve_all, thread_of, walk
+from rollout_cli.homes import Done, do_each, open_store, reference, resolve_all, thread_of, walk
 from rollout_cli.options import Home, Json, Reference, References, SomeReferences
 from rollout_cli.terminal import Output, Wrapped, fact, print_error, progress
 from rollout_cli.units import size
-from rollout_cli.views import encode, show
+from rollout_cli.views import encode, pick, show
 from rollout_cli.views.totals import diagnosis_json, diagnosis_rows, usage_json, usage_rows
 
 _KEYS_FILE = "ROLLOUT_KEYS_FILE"
@@ -60,7 +61,7 @@ def archive(refs: References, home: Home = None, json: Json = False) -> int:
     Lists leave them out then, all else still finds them. Example: rollout archive -1
     """
     store = open_store(home)
-    return move_each(resolve_all(store, refs), "archived", store.archive, json=json)
+    return do_each(resolve_all(store, refs), lambda path: Done(store.archive(path), "archived"), json=json)
 
 
 def unarchive(refs: References, home: Home = None, json: Json = False) -> int:
@@ -69,7 +70,7 @@ def unarchive(refs: References, home: Home = None, json: Json = False) -> int:
     Example: rollout unarchive parser
     """
     store = open_store(home)
-    return move_each(resolve_all(store, refs), "unarchived", store.unarchive, json=json)
+    return do_each(resolve_all(store, refs), lambda path: Done(store.unarchive(path), "unarchived"), json=json)
 
 
 def rm(
@@ -77,9 +78,7 @@ def rm(
     home: Home = None,
     json: Json = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    detach_forks: Annotated[
-        bool, typer.Option("--detach-forks", help="First make the forks that need it stand alone.")
-    ] = False,
+    detach_forks: DetachForks = False,
 ) -> int:
     """Delete sessions for good.
 
@@ -90,11 +89,8 @@ def rm(
     if not yes:
         names = store.names()
         paths = [path for path in paths if _confirm(path, names.get(thread_of(path) or ""))]
-
-    def delete(path: Path) -> Path:
-        return _unless_in_use(lambda: store.delete(path, detach_forks=detach_forks))
-
-    return move_each(paths, "deleted", delete, json=json)
+    delete = _detaching(store.delete, detach_forks)
+    return do_each(paths, lambda path: Done(delete(path), "deleted"), json=json)
 
 
 def seal(
@@ -117,18 +113,16 @@ def seal(
     store = open_store(home)
     paths = resolve_all(store, refs or []) if older_than is None else list(_older(store, options.age(older_than)))
     sealed: list[rollout.SealResult] = []
-    keys = ("plain_bytes", "sealed_bytes")
+    keys = "plain_bytes sealed_bytes"
 
     def act(path: Path) -> Done:
         if dry_run:
-            row = fact("would seal", str(path), columns=11, style="bold yellow")
-            return Done(path, row, dict.fromkeys(keys))
+            return Done(path, "would seal", "bold yellow")
         with progress() as advance:
             done = store.seal(path, level=level, progress=advance)
         sealed.append(done)
-        words = f"{done.path}  {size(done.plain_bytes)} in {size(done.sealed_bytes)}"
-        row = fact("sealed", words, columns=11, style="bold green")
-        return Done(done.path, row, dict(zip(keys, (done.plain_bytes, done.sealed_bytes), strict=True)))
+        more = f"  {size(done.plain_bytes)} in {size(done.sealed_bytes)}"
+        return Done(done.path, "sealed", "bold green", more, pick(done, keys))
 
     excused = () if older_than is None else (rollout.Locked,)  # in use: it will be old again
     code = do_each(paths, act, json=json, keys=keys, left=_SEALS_LEFT, excused=excused)
@@ -147,11 +141,11 @@ def unseal(refs: References, home: Home = None, json: Json = False) -> int:
     """
     store = open_store(home)
 
-    def unpack(path: Path) -> Path:
+    def act(path: Path) -> Done:
         with progress() as advance:
-            return store.unseal(path, progress=advance)
+            return Done(store.unseal(path, progress=advance), "unsealed")
 
-    return move_each(resolve_all(store, refs), "unsealed", unpack, json=json)
+    return do_each(resolve_all(store, refs), act, json=json)
 
 
 def encrypt(
@@ -171,12 +165,9 @@ def encrypt(
     """
     _current_key()
     store = open_store(home)
-
-    def change(path: Path) -> Path:
-        return _unless_in_use(lambda: store.rekey(path, detach_forks=detach_forks), is_asked=detach_forks)
-
-    paths = _chosen(store, refs, everything, "encrypt", _is_plain)
-    return _rewrite(store, paths, "encrypted", _is_plain, change, dry_run=dry_run, json=json)
+    paths = _chosen(store, refs, everything, "encrypt", operator.not_)
+    change = _detaching(store.rekey, detach_forks)
+    return _rewrite(store, paths, "encrypted", operator.not_, change, dry_run=dry_run, json=json)
 
 
 def rekey(
@@ -216,11 +207,8 @@ def decrypt(
     Example: rollout decrypt -1
     """
     store = open_store(home)
-
-    def change(path: Path) -> Path:
-        return _unless_in_use(lambda: store.decrypt(path, detach_forks=detach_forks), is_asked=detach_forks)
-
     paths = _chosen(store, refs, everything, "decrypt", bool)
+    change = _detaching(store.decrypt, detach_forks)
     return _rewrite(store, paths, "decrypted", bool, change, dry_run=dry_run, json=json)
 
 
@@ -273,14 +261,18 @@ def _confirm(path: Path, name: str | None) -> bool:
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
-def _unless_in_use(change: Callable[[], Path], *, is_asked: bool = False) -> Path:
-    """Change a file; where forks need it, the error says what helps, unless that `is_asked` for already."""
-    try:
-        return change()
-    except rollout.InUse as error:
-        if is_asked:
-            raise
-        raise rollout.InUse(error.message, path=error.path, remedy=_DETACH) from error
+def _detaching(change: Callable[..., Path], detach_forks: bool) -> Callable[[Path], Path]:
+    """What changes a file; where forks need it, the error says what helps, unless that is asked for already."""
+
+    def act(path: Path) -> Path:
+        try:
+            return change(path, detach_forks=detach_forks)
+        except rollout.InUse as error:
+            if detach_forks:
+                raise
+            raise rollout.InUse(error.message, path=error.path, remedy=_DETACH) from error
+
+    return act
 
 
 def _older(store: "rollout.Store", age: datetime.timedelta) -> Iterator[Path]:
@@ -295,10 +287,6 @@ def _all_files(store: "rollout.Store") -> "Iterator[rollout.SessionRow]":
     with progress("sessions") as advance:
         roots = store.tree(progress=advance)
     return (node.row for _, _, node in walk(roots))
-
-
-def _is_plain(keys: frozenset[str]) -> bool:
-    return not keys
 
 
 def _current_key() -> str:
@@ -316,15 +304,14 @@ def _chosen(store: "rollout.Store", refs: list[str] | None, everything: bool, co
         raise rollout.UsageError("give ids, or --all", remedy=f"see rollout {command} --help")
     if not everything:
         return resolve_all(store, refs or [])
-    found = []
-    for row in _all_files(store):
+
+    def may_be_due(path: Path) -> bool:
         try:
-            if not is_due(store.keys_of(row.path)):
-                continue
+            return is_due(store.keys_of(path))
         except rollout.RolloutError:
-            pass
-        found.append(row.path)
-    return found
+            return True
+
+    return [row.path for row in _all_files(store) if may_be_due(row.path)]
 
 
 def _rewrite(
@@ -341,9 +328,8 @@ def _rewrite(
 
     def act(path: Path) -> Done:
         if not is_due(store.keys_of(path)):
-            return Done(path, fact("unchanged", str(path), columns=11))
-        now = path if dry_run else change(path)
-        return Done(now, fact("plan" if dry_run else word, str(now), columns=11))
+            return Done(path, "unchanged")
+        return Done(path, "plan") if dry_run else Done(change(path), word)
 
     if not paths and not json:
         print_error(f"rollout: no session in {store.home} is to be {word}")

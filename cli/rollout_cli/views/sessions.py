@@ -31,15 +31,10 @@ _LEAST_COLUMNS = {"turns": 70, "msgs": 80, "size": 80, "marks": NARROW_COLUMNS}
 _GAPS = re.compile(r"[ \t\n\r]+")
 
 
-def listing_json(
-    found: Sequence[rollout.SessionRow],
-    cursor: str | None,
-    left_out: Mapping[str, int],
-    notes: Iterable[rollout.Skipped],
-) -> Iterator[bytes]:
+def listing_json(page: rollout.SessionPage) -> Iterator[bytes]:
     """`rollout ls`: {rows, cursor, left_out: {subagents, forks}, notes: [{path, what}]}."""
-    rest = {"cursor": cursor, "left_out": left_out, "notes": [pick(note, "path what") for note in notes]}
-    return members({"rows": sessions_json(found), **rest})
+    notes = [pick(note, "path what") for note in page.notes]
+    return members({"rows": sessions_json(page), **pick(page, "cursor left_out"), "notes": notes})
 
 
 def sessions_json(found: Iterable[rollout.SessionRow]) -> Iterator[bytes]:
