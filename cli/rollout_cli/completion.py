@@ -9,17 +9,20 @@ is why these are not typer's own functions. Where there is no candidate, shells 
 from __future__ import annotations
 
 import contextlib
+import enum
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 import typer.main
 
+import rollout
 from rollout_cli.failures import FINE
-from rollout_cli.terminal import Output
+from rollout_cli.terminal import Output, Wrapped
 
 IDS_SHOWN = 50
 """As many of the newest sessions are offered: what is read of them is kept in the index."""
@@ -34,7 +37,23 @@ _MOST_BYTES = 64 * 1024 * 1024
 Candidate = tuple[str, str]
 """A value, and what it means."""
 
-SHELLS = ("bash", "zsh", "fish")
+Shell = enum.StrEnum("Shell", "bash zsh fish")
+"""The shells that there is a completion for."""
+
+
+def completion(
+    shell: Annotated[Shell | None, typer.Argument(help="Else the one in $SHELL.", show_default=False)] = None,
+) -> int:
+    """Print what makes a shell complete commands, options and ids.
+
+    In ~/.bashrc: eval "$(rollout completion bash)". For zsh the same in ~/.zshrc, below compinit. For fish:
+    rollout completion fish > ~/.config/fish/completions/rollout.fish
+    """
+    name = Path(os.environ.get("SHELL", "")).name if shell is None else shell.value
+    if name not in list(Shell):
+        raise rollout.UsageError("it is not clear which shell is meant", remedy="give bash, zsh or fish")
+    Output().print(Wrapped((line,)) for line in script(name).splitlines())
+    return FINE
 
 
 def script(shell: str) -> str:
@@ -46,7 +65,7 @@ def complete(app: typer.Typer, instruction: str, words: Sequence[str]) -> int:
     """Print the candidates for the last of the words; the exit code."""
     out = Output()
     columns, shell = shutil.get_terminal_size().columns, instruction.removeprefix("complete_")
-    if shell in SHELLS:
+    if shell in list(Shell):
         found: dict[str, str] = {}  # a name that two sessions have is given once
         *before, word = words or [""]
         if shell == "bash":  # takes words apart at each =
@@ -96,9 +115,7 @@ def _gist(param: Any) -> str:
 
 def sessions(ctx: typer.Context, incomplete: str) -> Iterator[Candidate]:
     """The newest sessions whose id or plain name begins so."""
-    from rollout import Store
-
-    for row in Store(ctx.params.get("home")).list(limit=IDS_SHOWN, archived=None, subagents=True, forks=True):
+    for row in rollout.Store(ctx.params.get("home")).list(limit=IDS_SHOWN, archived=None, subagents=True, forks=True):
         if row.id.startswith(incomplete.lower()):
             yield row.id, row.name or row.first_message or ""
         elif incomplete and row.name and row.name.startswith(incomplete) and _PLAIN.fullmatch(row.name):
@@ -112,24 +129,18 @@ def turns(ctx: typer.Context, incomplete: str) -> Iterator[Candidate]:
 
 def kinds(ctx: typer.Context, incomplete: str) -> Iterator[Candidate]:
     """The kinds of lines of the session that is named."""
-    import rollout
-
     found = {line.kind or line.type or "" for line in _read(ctx, ctx.params.get("source") or "", rollout.explain)}
     return ((kind, "") for kind in sorted(found) if kind.startswith(incomplete) and _PLAIN.fullmatch(kind))
 
 
 def _turns(ctx: typer.Context, session: str, word: str, typed: str = "") -> Iterator[Candidate]:
     """The newest turns of a session whose ids begin with the word, behind what is `typed` already."""
-    import rollout
-
     newest = {turn.id: turn.user or "" for turn in _read(ctx, session, rollout.turns)[: -IDS_SHOWN - 1 : -1]}
     return ((typed + id, said) for id, said in newest.items() if id.startswith(word) and _PLAIN.fullmatch(id))
 
 
 def _read(ctx: typer.Context, session: str, read: Callable[..., Iterable[Any]]) -> Sequence[Any]:
     """What is read of a session; nothing of one that is too large or that cannot be read."""
-    import rollout
-
     home = ctx.params.get("home")
     with contextlib.suppress(rollout.RolloutError, OSError):
         path = rollout.Store(home).resolve(session)

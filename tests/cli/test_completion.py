@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
-from rollout_cli.completion import SHELLS, script
+from rollout_cli.completion import Shell, script
 
 from tests.builders import log, session_meta, user
 from tests.cli import environment, run, thread_id, turn, write_session
@@ -92,7 +92,7 @@ def test_nothing_in_a_name_or_a_message_acts_on_the_shell_or_the_terminal(
     write_session(tmp_path, 2, log(session_meta(), user("q")))
     names = [f'{{"id":"{SECOND}","thread_name":"{name}","updated_at":"x"}}' for name in ("$(x)", "\\u001b[2J\\n$x")]
     (tmp_path / "session_index.jsonl").write_text("\n".join(names) + "\n")
-    for shell in SHELLS:
+    for shell in Shell:
         for word in ("", "0", "$"):
             found = complete(monkeypatch, "history", "--home", str(tmp_path), word, shell=shell)
             assert FORBIDDEN.isdisjoint("".join(found))
@@ -110,7 +110,7 @@ def test_a_shell_that_is_not_known_completes_nothing(monkeypatch: pytest.MonkeyP
 
 
 def test_the_script_is_printed_for_the_shell_that_is_named_or_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    for shell in SHELLS:
+    for shell in Shell:
         assert run("completion", shell).out == script(shell)
     monkeypatch.setenv("SHELL", "/usr/bin/fish")
     assert run("completion").out == script("fish")
@@ -129,7 +129,7 @@ def shells(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, st
     completes = f'exec {shlex.quote(sys.executable)} -m rollout_cli "$@"'
     program.write_text(f'#!/bin/sh\n[ -n "$_ROLLOUT_COMPLETE" ] && {completes}\nprintf "[%s]" "$@"\n')
     program.chmod(0o755)
-    for shell in SHELLS:
+    for shell in Shell:
         (folder / shell).write_text(script(shell))
     return folder, environment(PATH=f"{folder}:{os.environ['PATH']}", HISTFILE="/dev/null")
 

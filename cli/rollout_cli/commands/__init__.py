@@ -29,9 +29,9 @@ def module_of(name: str) -> ModuleType:
 
         return exporting
     if name == "completion":
-        from rollout_cli.commands import shell
+        from rollout_cli import completion
 
-        return shell
+        return completion
     if COMMANDS[name] == "Read a session":
         from rollout_cli.commands import reading
 
