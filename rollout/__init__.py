@@ -62,19 +62,17 @@ if TYPE_CHECKING:
     from rollout.items.truncation import Truncation
     from rollout.limits import Limits
     from rollout.session.difference import Diff, Relation, SharedLine, ValueChange, diff
-    from rollout.session.explanation import Explained, Explanation
+    from rollout.session.explanation import Explained, Explanation, explain
     from rollout.session.following import FollowEvent, Happening, tail
     from rollout.session.label_scope import label
     from rollout.session.log import SessionLog
-    from rollout.session.moments import At, AtLine, AtOrdinal, at_line, at_ordinal
     from rollout.session.playback import Playback, PlaybackView, Step, StepPosition, replay
-    from rollout.session.reading import explain, reconstruct, records, turns, verify
-    from rollout.session.record import Record
-    from rollout.session.state import State
+    from rollout.session.record import Record, records
+    from rollout.session.state import At, AtLine, AtOrdinal, State, at_line, at_ordinal, reconstruct, turns
     from rollout.session.summary import Milestone, Summary, ToolUse, TurnSummary, summarize
     from rollout.session.turn import AsyncTurn, OpenTurn
     from rollout.session.turn_context import TurnContext
-    from rollout.session.verification import Note, Report
+    from rollout.session.verification import Note, Report, verify
     from rollout.store import Mode, Progress, Reference, Store, open_log
 
 __all__ = [
@@ -273,7 +271,7 @@ if not TYPE_CHECKING:  # for which every name would be there
                 | "WrongKey"
             ):
                 from rollout import errors as module
-            case "Explained" | "Explanation":
+            case "Explained" | "Explanation" | "explain":
                 from rollout.session import explanation as module
             case "label":
                 from rollout.session import label_scope as module
@@ -281,23 +279,19 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout import limits as module
             case "SessionLog":
                 from rollout.session import log as module
-            case "At" | "AtLine" | "AtOrdinal" | "at_line" | "at_ordinal":
-                from rollout.session import moments as module
             case "Playback" | "PlaybackView" | "Step" | "StepPosition" | "replay":
                 from rollout.session import playback as module
-            case "explain" | "reconstruct" | "records" | "turns" | "verify":
-                from rollout.session import reading as module
             case "AnySource":
                 from rollout.files import source as module
             case "DiffRun":
                 from rollout.fold import sequence_diff as module
-            case "Record":
+            case "Record" | "records":
                 from rollout.session import record as module
             case "Redactor":
                 from rollout.items import redaction as module
-            case "Note" | "Report":
+            case "Note" | "Report" | "verify":
                 from rollout.session import verification as module
-            case "State":
+            case "At" | "AtLine" | "AtOrdinal" | "State" | "at_line" | "at_ordinal" | "reconstruct" | "turns":
                 from rollout.session import state as module
             case "Turn":
                 from rollout.fold import turn_list as module

@@ -65,13 +65,8 @@ STILL = {
     "rollout.files.log_end",
     "rollout.files.positions",
     # rollout.session
-    "rollout.session.difference",
-    "rollout.session.following",
     "rollout.session.log",
-    "rollout.session.state",
-    "rollout.session.summary",
     "rollout.session.turn_context",
-    "rollout.session.verification",
     # rollout_cli
     "rollout_cli.export.chronicle",
     "rollout_cli.export.headings",

@@ -10,7 +10,7 @@ import dataclasses
 import hashlib
 import itertools
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -18,7 +18,7 @@ from rollout.dialects.codex.dialect import CODEX
 from rollout.dialects.codex.prompt import PROGRAM_KEYS
 from rollout.files.common_base import is_all, parting_of
 from rollout.files.positions import Extent, line_number
-from rollout.fold.projection import ContextBaseline, ContextCleared, Reference
+from rollout.fold.projection import ContextBaseline, ContextCleared, ContextNeverSet
 from rollout.fold.sequence_diff import DiffRun, align
 from rollout.items.history import History
 from rollout.items.kinds import Item
@@ -150,15 +150,15 @@ def _relate(before: State, after: State) -> tuple[Relation, SharedLine | None]:
     return "earlier" if is_all_of_after else "parted", shared
 
 
+class _Settings(NamedTuple):
+    model: str | None
+    reference: str
+    base_instructions: str | None
+
+
 def _settings(state: State) -> dict[str, Any]:
-    told = {"model": state.previous_model, "reference": _word(state.reference)}
-    return {**told, "base_instructions": state.base_instructions}
-
-
-def _word(reference: Reference) -> str:
-    if isinstance(reference, ContextBaseline):
-        return "set"
-    return "cleared" if isinstance(reference, ContextCleared) else "never"
+    words = {ContextBaseline: "set", ContextCleared: "cleared", ContextNeverSet: "never"}
+    return _Settings(state.previous_model, words[type(state.reference)], state.base_instructions)._asdict()
 
 
 def _changed(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> tuple[ValueChange, ...]:

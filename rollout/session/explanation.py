@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
 from rollout.dialects.codex.dialect import CODEX
+from rollout.files.encrypted.keys import Cipher
 from rollout.files.lineage import Lineage
-from rollout.files.source import Origin
+from rollout.files.source import AnySource, Origin, find
 from rollout.fold.collector import Collector, Names
 from rollout.fold.engine import Observer, Reconstruction
 from rollout.fold.line_status import DAMAGED, LineStatuses
 from rollout.fold.turn_list import Turn, TurnCollector
 from rollout.format.lines import Damage
 from rollout.format.records import Segment
-from rollout.limits import Limits
+from rollout.limits import DEFAULT, Limits
 from rollout.session.record import Record, RecordReader
-from rollout.session.state import items_of, read_turns
+from rollout.session.state import At, Progress, items_of, origin_at, read_turns
 
 
 class Explained(msgspec.Struct, frozen=True, gc=False):
@@ -59,7 +61,7 @@ class Explanation:
     def __init__(
         self,
         origin: Origin,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Progress | None = None,
         *,
         whole: bool = True,
         with_turns: bool = False,
@@ -159,11 +161,37 @@ class Explanation:
                 yield line, reader.at(line.offset) if reader is not None and is_read else None
 
 
+def explain(
+    source: AnySource,
+    *,
+    at: At | None = None,
+    with_turns: bool = False,
+    home: str | os.PathLike[str] | None = None,
+    limits: Limits = DEFAULT,
+    cipher: Cipher | None = None,
+    progress: Progress | None = None,
+) -> Explanation:
+    """For each line of the file and its bases, whether the model sees it, and why not (S2, S3). Reads everything.
+
+    Args:
+        source: As in `reconstruct`, and so are `at`, `home`, `limits`, `cipher` and `progress`.
+        with_turns: `Explanation.turns` will be asked for: the same pass over the log gathers them.
+
+    Returns:
+        The lines, to be iterated over as often as is wanted, and their records.
+
+    Raises:
+        SourceError: There is nothing to read: NotFound, Ambiguous, NotARollout, NoKey, WrongKey.
+        UsageError: `at` is no moment that a log can have.
+    """
+    return Explanation(origin_at(find(source, home, limits, cipher), at, progress), progress, with_turns=with_turns)
+
+
 def statuses_back_to(
     segments: Sequence[Segment],
     oldest: tuple[int, int] | None,
     limits: Limits,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> LineStatuses:
     """What became of the lines of a log (newest segment first), at least of all from `oldest` on (None: of all).
 

@@ -22,6 +22,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from rollout.dialects.codex.dialect import CODEX
 from rollout.errors import NotFound, UsageError
 from rollout.files.encrypted.keys import Cipher
 from rollout.files.file_watch import Whereabouts, Whereto
@@ -30,13 +31,14 @@ from rollout.files.port import Status
 from rollout.files.source import Origin, find
 from rollout.format import lines, records
 from rollout.format.records import Segment
+from rollout.items.events import ItemsRemoved, Replaced, TurnsRemoved
 from rollout.limits import DEFAULT, Limits
 from rollout.session.explanation import statuses_back_to
 from rollout.session.record import Record, read_records
 
 Happening: TypeAlias = Literal["line", "undone", "cut", "replaced"] | Whereto
 
-_MARKERS = frozenset({"thread_rolled_back", "items_removed", "compacted"})
+_MARKERS = (TurnsRemoved, ItemsRemoved, Replaced)
 _LOST = {"rolled_back": "rolled back", "replaced": "compacted away", "removed": "removed"}
 _LEAST_S = 0.01
 _MOST_PLACES, _MOST_VISIBLE = 256, 10_000
@@ -159,7 +161,8 @@ class Tail:
             found = statuses.find(0, record.offset)
             status = found[1] if found else "damaged" if record.is_damaged else record.type
             turn_id = statuses.turn_id(found[0].turn, threads) if found else None
-            has_marker = has_marker or not _MARKERS.isdisjoint({record.type, record.kind or ""})
+            if not record.is_damaged and isinstance(CODEX.event_of(record.data, record.envelope, False), _MARKERS):
+                has_marker = True
             if status == "visible":
                 self._visible.append(record.offset)
             yield FollowEvent("line", path, record, status, turn_id)
@@ -197,15 +200,12 @@ def tail(
     Notices are told always, lines where they fit.
 
     Args:
-        source: A path, a thread id or the beginning of one, or -1, -2, … for the newest threads of the home.
+        source: As in `reconstruct`, but for bytes; `home`, `limits` and `cipher` are as there.
         last: How many of the newest lines to begin with.
         follow: Whether to go on when these are told.
         kinds: Lines of these types (a line's own, or that of its payload) alone; none given: of all.
         statuses: Lines with these statuses (as in `explain`) alone.
         turn: Lines of the turn with this id, or beginning of one, alone.
-        home: The home that ids, positions and bases are looked up in: else $ROLLOUT_HOME, $CODEX_HOME, ~/.codex.
-        limits: The most that is read and held.
-        cipher: The keys of an encrypted rollout: else those in the file $ROLLOUT_KEYS_FILE.
         interval_s: Seconds from one look to the next; a look that takes longer is not hurried.
         sleep: What waits so many seconds.
         clock: What tells the seconds.

@@ -35,9 +35,8 @@ from rollout.format import labels, strict_json
 from rollout.format.labels import UNLABELLED, Label
 from rollout.session.environment import Ports
 from rollout.session.label_scope import in_force
-from rollout.session.moments import At, extent_at
 from rollout.session.recorder import Recorder
-from rollout.session.state import State, read_state
+from rollout.session.state import At, State, extent_at, read_state
 from rollout.session.turn import OpenTurn
 
 _PAGINATED = Raw(encoder.encode(PAGINATED))

@@ -33,9 +33,9 @@ from rollout.items.history import History
 from rollout.items.tokens import TokenNote, Tokens
 from rollout.limits import DEFAULT, Limits
 from rollout.session.explanation import statuses_back_to
-from rollout.session.moments import At, origin_at
 from rollout.session.newest_items import recent_entries
 from rollout.session.record import Record, read_line
+from rollout.session.state import At, origin_at
 
 _KINDS: dict[object, str] = {
     **dict.fromkeys((*events.ITEM_EVENTS, LineKind.ITEM, LineKind.SAID), "item"),

@@ -7,11 +7,18 @@ limit come as `damaged` or `blank` records of their own.
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from rollout.dialects.codex import envelope as codec
-from rollout.format import lines, records, strict_json
+from rollout.files.encrypted.keys import Cipher
+from rollout.files.source import AnySource, find
+from rollout.format import lines, strict_json
+from rollout.format import records as stream
 from rollout.format.labels import UNLABELLED, Label, label_of
 from rollout.format.records import Line, Segment
 from rollout.limits import DEFAULT, Limits
@@ -21,8 +28,7 @@ BLANK = "blank"
 _ANY_DEPTH = 1 << 62
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True, gc=False):
     """One record, with the bytes of the file that hold it.
 
     `type` is the line's own (`session_meta`, `response_item`, … any unknown one), `record_type` for the state lines of
@@ -38,9 +44,12 @@ class Record:
     offset: int
     raw: bytes
     reason: str | None = None
-    data: bytes = dataclasses.field(default=b"", repr=False, compare=False)
+    data: bytes = b""
     """The record's JSON alone; empty for damaged and blank ones."""
-    envelope: codec.Envelope = dataclasses.field(default=codec.Envelope(), repr=False, compare=False)
+    envelope: codec.Envelope = codec.Envelope()
+
+    def __repr__(self) -> str:
+        return f"<Record {self.type} {self.kind} in line {self.line}: {self.raw!r}>"
 
     @property
     def is_damaged(self) -> bool:
@@ -78,6 +87,27 @@ class Record:
         return strict_json.decode_value(self.data) if self.data else None
 
 
+def records(
+    source: AnySource,
+    *,
+    home: str | os.PathLike[str] | None = None,
+    limits: Limits = DEFAULT,
+    cipher: Cipher | None = None,
+) -> Iterator[Record]:
+    """Every record of one file (its bases not included), oldest first and lossless: all `raw` joined are the file.
+
+    Args:
+        source: As in `reconstruct`, and so are `home`, `limits` and `cipher`.
+
+    Raises:
+        SourceError: There is nothing to read: NotFound, Ambiguous, NotARollout, NoKey, WrongKey.
+    """
+    origin = find(source, home, limits, cipher)
+    with origin.opened() as lineage:
+        text = lineage.opened[0].source
+        yield from read_records([Segment(text, text.size)], limits)
+
+
 def read_records(
     segments: Sequence[Segment],
     limits: Limits = DEFAULT,
@@ -91,27 +121,37 @@ def read_records(
     Raises:
         TooLarge: A limit on the number of lines is exceeded.
     """
-    for line in records.forward(segments, limits, segment=segment, start=start, number=number):
+    for line in stream.forward(segments, limits, segment=segment, start=start, number=number):
         if line.skipped:
             yield from _bulk(line, segments[line.segment].source, limits)
-            continue
-        envelope = codec.decode_plain(line.data, limits.depth)
-        if envelope is not None:
-            raw = line.data + b"\n" if line.ends else line.data
-            yield _record(envelope, line.number, line.offset, raw, line.data)
         else:
-            yield from _odd(line, limits, is_tail=not line.ends and line.end == segments[line.segment].end)
+            is_tail = not line.ends and line.end == segments[line.segment].end
+            yield from read_line(line, limits, is_tail=is_tail)
 
 
-def read_line(line: Line, limits: Limits) -> list[Record]:
+def read_line(line: Line, limits: Limits, *, is_tail: bool = False) -> list[Record]:
     """The records of one line, oldest first; of one beyond the limit a damaged one without its bytes."""
     if line.skipped:
-        reason = f"longer than the limit of {limits.line_bytes} bytes"
-        return [Record(DAMAGED, None, line.number, line.offset, b"", reason)]
+        return [Record(DAMAGED, None, line.number, line.offset, b"", _too_long(limits))]
+    raw = line.data + b"\n" if line.ends else line.data
     envelope = codec.decode_plain(line.data, limits.depth)
     if envelope is not None:
-        return [_record(envelope, line.number, line.offset, line.data, line.data)]
-    return list(_odd(line, limits, is_tail=False))
+        return [Record(*codec.types_of(envelope), line.number, line.offset, raw, None, line.data, envelope)]
+    pieces = list(codec.split(line.data, limits.depth))
+    if not pieces:
+        return [Record(BLANK, None, line.number, line.offset, raw)]
+    if is_tail:
+        pieces[-1] = pieces[-1].as_tail()
+    found: list[Record] = []
+    begins = [0, *(piece.offset for piece in pieces[1:]), len(raw)]
+    for piece, (begin, end) in zip(pieces, itertools.pairwise(begins), strict=True):
+        offset, part = line.offset + piece.offset, raw[begin:end]
+        if piece.envelope is None:
+            found.append(Record(DAMAGED, piece.kind, line.number, offset, part, piece.reason))
+        else:
+            type, kind = codec.types_of(piece.envelope)
+            found.append(Record(type, kind, line.number, offset, part, None, piece.data, piece.envelope))
+    return found
 
 
 class RecordReader:
@@ -121,52 +161,30 @@ class RecordReader:
     """
 
     def __init__(self, segment: Segment, limits: Limits = DEFAULT) -> None:
-        self._lines = records.forward([segment], limits)
+        self._lines = stream.forward([segment], limits)
         self._limits = dataclasses.replace(limits, depth=_ANY_DEPTH)
-        self._line: Line | None = None
-        self._parts: dict[int, Record] | None = None  # of that line, if it is odd
+        self._end = 0
+        self._found: dict[int, Record] = {}
 
     def at(self, offset: int) -> Record | None:
         """The one that begins at `offset`; None if none does, or a later one was asked for before."""
-        while self._line is None or self._line.end <= offset:
-            self._line, self._parts = next(self._lines, None), None
-            if self._line is None:
+        while self._end <= offset:
+            line = next(self._lines, None)
+            if line is None:
                 return None
-        line = self._line
-        if offset == line.offset and (envelope := codec.decode_plain(line.data, _ANY_DEPTH)) is not None:
-            return _record(envelope, line.number, offset, line.data + b"\n" if line.ends else line.data, line.data)
-        if self._parts is None:
-            parts = _odd(line, self._limits, is_tail=False)
-            self._parts = {record.offset: record for record in parts if record.data}
-        return self._parts.get(offset)
+            self._end = line.end
+            if line.end > offset:
+                self._found = {record.offset: record for record in read_line(line, self._limits) if record.data}
+        return self._found.get(offset)
+
+
+def _too_long(limits: Limits) -> str:
+    return f"longer than the limit of {limits.line_bytes} bytes"
 
 
 def _bulk(line: Line, source: lines.Source, limits: Limits) -> Iterator[Record]:
-    is_gap = line.skipped == "gap"
-    reason = None if is_gap else f"longer than the limit of {limits.line_bytes} bytes"
+    type, reason = (BLANK, None) if line.skipped == "gap" else (DAMAGED, _too_long(limits))
     step = max(1, limits.chunk_bytes)
     for offset in range(line.offset, line.end, step):
         raw = source.read_at(offset, min(step, line.end - offset))
-        yield Record(BLANK if is_gap else DAMAGED, None, line.number, offset, raw, reason)
-
-
-def _odd(line: Line, limits: Limits, *, is_tail: bool) -> Iterator[Record]:
-    raw = line.data + b"\n" if line.ends else line.data
-    pieces = list(codec.split(line.data, limits.depth))
-    if pieces and is_tail:
-        pieces[-1] = pieces[-1].as_tail()
-    if not pieces:
-        yield Record(BLANK, None, line.number, line.offset, raw)
-        return
-    begins = [0, *(piece.offset for piece in pieces[1:]), len(raw)]
-    for i, piece in enumerate(pieces):
-        part, offset = raw[begins[i] : begins[i + 1]], line.offset + piece.offset
-        if piece.envelope is None:
-            yield Record(DAMAGED, piece.kind, line.number, offset, part, piece.reason)
-        else:
-            yield _record(piece.envelope, line.number, offset, part, piece.data)
-
-
-def _record(envelope: codec.Envelope, line: int, offset: int, raw: bytes, data: bytes) -> Record:
-    type, kind = codec.types_of(envelope)
-    return Record(type, kind, line, offset, raw, None, data, envelope)
+        yield Record(type, None, line.number, offset, raw, reason)

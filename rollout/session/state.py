@@ -1,28 +1,40 @@
-"""The state to go on from, and the turns that led to it."""
+"""The state to go on from, and the turns that led to it, as a log is or as it was at a moment.
+
+What was written up to a moment is all that counts: a compaction or a rollback that came later has not happened. The
+state at a moment is that of a file that ends there. Damage in the data is never an exception.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from rollout.dialects.codex.dialect import CODEX
 from rollout.dialects.codex.prompt import make_prompt
-from rollout.dialects.codex.session_meta import base_of
-from rollout.files.source import Origin
+from rollout.dialects.codex.session_meta import base_of, instructions_of
+from rollout.errors import Ambiguous, NotFound, UsageError
+from rollout.files import positions
+from rollout.files.encrypted.keys import Cipher
+from rollout.files.positions import Extent
+from rollout.files.source import AnySource, Origin, find
 from rollout.fold.collector import Collector
 from rollout.fold.engine import Reconstruction
 from rollout.fold.projection import ContextBaseline, Reference
 from rollout.fold.turn_list import ItemPlace, Turn, TurnCollector
 from rollout.format.lines import Damage
+from rollout.format.records import Segment
 from rollout.items.dialect import AgentLine, Entry
 from rollout.items.history import History
 from rollout.items.kinds import Item
 from rollout.items.truncation import Truncation
+from rollout.limits import DEFAULT, Limits
 
 Progress = Callable[[int, int], None]
+_SHOWN = 5
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -91,10 +103,7 @@ class State:
     @property
     def base_instructions(self) -> str | None:
         """The text that the session began with."""
-        session = self.session or {}
-        given = session.get("base_instructions", session.get("instructions"))
-        text = given.get("text") if isinstance(given, dict) else given
-        return text if isinstance(text, str) else None
+        return instructions_of(self.session)
 
     @property
     def turns(self) -> tuple[Turn, ...]:
@@ -137,6 +146,53 @@ class State:
 def origin_of(state: State) -> Origin:
     """The bytes that it is the state of, to be opened again."""
     return state._origin
+
+
+def reconstruct(
+    source: AnySource,
+    *,
+    at: At | None = None,
+    home: str | os.PathLike[str] | None = None,
+    limits: Limits = DEFAULT,
+    cipher: Cipher | None = None,
+    progress: Progress | None = None,
+) -> State:
+    """The state to go on from (S1 to S5), read newest line first and no further than the answer needs.
+
+    Args:
+        source: A path, bytes, a thread id or the beginning of one, or -1, -2, … for the newest threads of the home.
+        at: As it was then: a turn's id (as that turn ended), `at_line(n)`, `at_ordinal(n)` or a byte offset.
+        home: The home that ids, positions and bases are looked up in: else $ROLLOUT_HOME, $CODEX_HOME, ~/.codex.
+        limits: The most that is read and held.
+        cipher: The keys of an encrypted rollout: else those in the file $ROLLOUT_KEYS_FILE.
+        progress: Called with the bytes that were read of a file, and its size, where the work can be long.
+
+    Raises:
+        SourceError: There is nothing to read: NotFound, Ambiguous, NotARollout, NoKey, WrongKey.
+        UsageError: `at` is no moment that a log can have.
+    """
+    return read_state(origin_at(find(source, home, limits, cipher), at, progress), progress)
+
+
+def turns(
+    source: AnySource,
+    *,
+    at: At | None = None,
+    home: str | os.PathLike[str] | None = None,
+    limits: Limits = DEFAULT,
+    cipher: Cipher | None = None,
+    progress: Progress | None = None,
+) -> tuple[Turn, ...]:
+    """All turns (S1), oldest first, those that were rolled back too: without a state. Reads everything.
+
+    Args:
+        source: As in `reconstruct`, and so are `at`, `home`, `limits`, `cipher` and `progress`.
+
+    Raises:
+        SourceError: There is nothing to read: NotFound, Ambiguous, NotARollout, NoKey, WrongKey.
+        UsageError: `at` is no moment that a log can have.
+    """
+    return read_turns(origin_at(find(source, home, limits, cipher), at, progress), progress)
 
 
 def read_state(origin: Origin, progress: Progress | None = None) -> State:
@@ -191,3 +247,79 @@ def items_of(origin: Origin) -> Callable[[Sequence[ItemPlace]], History]:
         return History(entries, CODEX)
 
     return load
+
+
+class AtOrdinal(int):
+    """The moment behind the line that carries this `ordinal`, as `at` takes it (a plain int is a byte offset there)."""
+
+
+class AtLine(int):
+    """The moment behind that line of the file itself, from 1, as `explain` tells it."""
+
+
+at_ordinal, at_line = AtOrdinal, AtLine
+At: TypeAlias = str | int
+"""A turn's id, its unique beginning or its unique end (as that turn ended); an `at_ordinal` or an `at_line` (behind
+that line); the byte offset behind a line."""
+
+
+def origin_at(origin: Origin, at: At | None, progress: Progress | None = None) -> Origin:
+    """The log as it was at that moment (None: as it is). A moment that lies in a base is one of that file.
+
+    To find a turn reads everything, a line or an ordinal all before.
+
+    Raises:
+        NotFound: There is no such turn, line or ordinal.
+        Ambiguous: Several turns have an id that begins, or ends, so.
+        UsageError: No line ends at that byte, or it is no moment at all.
+    """
+    if at is None:
+        return origin
+    with origin.opened() as lineage:
+        segments = list(lineage)
+        now = dataclasses.replace(origin, size=lineage.end)
+        if type(at) is int and at == lineage.end:
+            return now
+        found = extent_at(now, segments, at, progress=progress)
+    path = segments[found.segment].path
+    if found.segment == 0 or path is None:
+        return dataclasses.replace(now, size=found.offset)
+    return Origin(None, Path(path), origin.home, origin.limits, size=found.offset, fs=origin.fs, keys=origin.keys)
+
+
+def extent_at(
+    origin: Origin, segments: Sequence[Segment], at: At, *, before: bool = False, progress: Progress | None = None
+) -> Extent:
+    """How far the log had come: `segments` are those of `origin`, newest first. `before`: as the turn began."""
+    if isinstance(at, bool) or not isinstance(at, int | str):
+        raise UsageError(
+            f"{at!r} is no point of a log", remedy="give a turn id, at_line(n), at_ordinal(n) or a byte offset"
+        )
+    if isinstance(at, AtOrdinal):
+        return positions.extent_at_ordinal(segments, at, origin.limits)
+    if isinstance(at, AtLine):
+        return positions.extent_at_line(segments, at)
+    if isinstance(at, int):
+        return positions.extent_at_offset(segments, at)
+    turns = read_turns(origin, progress)
+    i = _find(turns, at, origin.path)
+    of_path = {segment.path: number for number, segment in enumerate(segments)}
+    places = [(of_path[turn.path], turn.offset) for turn in turns[i : i + 2]]
+    if before:
+        return positions.extent_at_offset(segments, places[0][1], places[0][0])
+    return positions.extent_of_turn(segments, places[0], places[1] if len(places) > 1 else None, origin.limits)
+
+
+def _find(turns: Sequence[Turn], wanted: str, path: Path | None) -> int:
+    """Which turn that is; of several with one id the newest."""
+    wanted = wanted.removeprefix("…")  # as a narrow terminal shows an id
+    if not wanted:
+        raise UsageError("an empty turn id", path=path, remedy="give a turn id or the beginning of one")
+    for fits in (str.__eq__, str.startswith, str.endswith):
+        found = {turn.id: i for i, turn in enumerate(turns) if fits(turn.id, wanted)}
+        if len(found) == 1:
+            return found.popitem()[1]
+        if found:
+            shown = ", ".join(list(found)[:_SHOWN]) + (", …" if len(found) > _SHOWN else "")
+            raise Ambiguous(f"{len(found)} turns fit {wanted!r}", path=path, remedy=f"give more of the id: {shown}")
+    raise NotFound(f"there is no turn {wanted}", path=path, remedy="`rollout turns --all` lists all that there are")

@@ -12,24 +12,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from rollout.dialects.codex import envelope
 from rollout.dialects.codex.dialect import CODEX
-from rollout.dialects.codex.tokens import note_of, read_gauge
+from rollout.dialects.codex.tokens import read_gauge
 from rollout.files.encrypted.keys import Cipher
 from rollout.files.source import AnySource, Origin, find
 from rollout.files.thread_names import read_names
 from rollout.fold.tokens import Gauge, Meter, MeteringCollector, Running, TokenSpend, seconds_between
 from rollout.fold.turn_list import Turn
-from rollout.format import strict_json
 from rollout.items.calls import CALLS, OUTPUTS, has_failed, name_of
+from rollout.items.events import LineKind, Replaced, TurnsRemoved
 from rollout.items.tokens import TokenNote, Tokens
 from rollout.limits import DEFAULT, Limits
 from rollout.session.explanation import Explained, Explanation
-from rollout.session.moments import At, origin_at
 from rollout.session.record import Record
-from rollout.session.state import State, origin_of, read_state
+from rollout.session.state import At, State, origin_at, origin_of, read_state
 from rollout.session.transcript import speaker
 
 Progress = Callable[[int, int], None]
@@ -119,12 +115,7 @@ def summarize(
     """One session on a page. Reads the log twice, its bases too.
 
     Args:
-        source: As in `rollout.reconstruct`, and so are the others.
-        at: As it was then.
-        home: The home that ids, positions and bases are looked up in: else $ROLLOUT_HOME, $CODEX_HOME, ~/.codex.
-        limits: The most that is read and held.
-        cipher: The keys of an encrypted rollout: else those in the file $ROLLOUT_KEYS_FILE.
-        progress: Called with the bytes that were read of a file, and its size, where the work can be long.
+        source: As in `reconstruct`, and so are `at`, `home`, `limits`, `cipher` and `progress`.
 
     Raises:
         SourceError: There is nothing to read: NotFound, Ambiguous, NotARollout, NoKey, WrongKey.
@@ -215,18 +206,17 @@ class _Reader:
         if found.status == "damaged":
             return
         self.ended = record.timestamp
-        if record.type == "response_item":
-            if record.kind in CALLS or record.kind in OUTPUTS:
-                self._see_tool(strict_json.decode_value(envelope.payload_of(record.data)), found)
-            return
-        note = note_of(record.data, record.envelope)
+        event = CODEX.event_of(record.data, record.envelope, False)
+        note = CODEX.token_note(record.data, record.envelope)
         if note is not None:
             self._see_note(note, record, found)
-        elif record.type == "compacted":
-            items = msgspec.json.decode(envelope.payload_of(record.data), type=envelope.Compacted).replacement_history
+        elif event is LineKind.ITEM and (record.kind in CALLS or record.kind in OUTPUTS):
+            self._see_tool(record.payload, found)
+        elif isinstance(event, Replaced):
+            items = CODEX.compaction_of(record.data).items
             self.compactions.append(_milestone(record, found, number=None if items is None else len(items)))
-        elif record.kind == "thread_rolled_back":
-            self.rollbacks.append(_milestone(record, found, number=record.payload["num_turns"]))
+        elif isinstance(event, TurnsRemoved):
+            self.rollbacks.append(_milestone(record, found, number=event.count))
 
     def _see_note(self, note: TokenNote, record: Record, found: Explained) -> None:
         if note.model is not None and (not self.models or self.models[-1].text != note.model):

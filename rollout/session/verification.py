@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator
-
-import msgspec
+import os
+from collections.abc import Iterator
 
 from rollout import ids
 from rollout.dialects.codex.dialect import CODEX
-from rollout.dialects.codex.names import TURN_STARTED
+from rollout.files.encrypted.keys import Cipher
 from rollout.files.lineage import Lineage
 from rollout.files.log_end import ordinal_of
-from rollout.files.source import Origin
+from rollout.files.source import AnySource, Origin, find
 from rollout.format.labels import read_label
 from rollout.format.lines import Damage
 from rollout.format.records import Segment
-from rollout.items.events import Malformed
+from rollout.items.events import LineKind, Malformed, TurnStarted
+from rollout.limits import DEFAULT, Limits
 from rollout.session.record import BLANK, Record, read_records
+from rollout.session.state import Progress
 
 _MOST_NOTES = 10_000
 
@@ -52,10 +53,6 @@ class Report:
     @property
     def ok(self) -> bool:
         return not self.damage
-
-
-class _TurnId(msgspec.Struct):
-    turn_id: str | None = None
 
 
 class _Examiner:
@@ -98,39 +95,46 @@ class _Examiner:
             self._note(record, "recovered", reason, "`rollout repair` gives it a line of its own")
         if before is not None and before.data == record.data:
             self._note(record, "doubled", "the same line as the one before")
-        if record.type == "session_meta":
+        event = CODEX.event_of(record.data, record.envelope, False)
+        if event is LineKind.SESSION:
             if not self._has_meta and self.records > 1:
                 self._note(record, "meta", "the session_meta is not the first record")
             self._has_meta = True
-        event = CODEX.event_of(record.data, record.envelope, False)
-        if isinstance(event, Malformed):
+        elif isinstance(event, Malformed):
             self._note(record, "malformed", event.reason, "it has no effect; nothing else is lost")
+        elif isinstance(event, TurnStarted) and event.turn_id is not None:
+            if event.turn_id in self._turn_ids:
+                self._note(record, "reused_id", f"turn id {event.turn_id:.80} was used before")
+            self._turn_ids.add(event.turn_id)
         for reason in read_label(record.data)[1]:
             self._note(record, "label", reason, "it counts as unset; nothing else is lost")
-        if record.kind in TURN_STARTED:
-            self._see_turn(record)
-        self._see_ordinal(record)
-
-    def _see_turn(self, record: Record) -> None:
-        try:
-            turn_id = msgspec.convert(record.payload, _TurnId).turn_id
-        except msgspec.ValidationError:
-            return
-        if turn_id is not None and turn_id in self._turn_ids:
-            self._note(record, "reused_id", f"turn id {turn_id:.80} was used before")
-        if turn_id is not None:
-            self._turn_ids.add(turn_id)
-
-    def _see_ordinal(self, record: Record) -> None:
         ordinal = ordinal_of(record.data)
-        if ordinal is None:
-            return
-        if self._ordinal is not None and ordinal != self._ordinal + 1:
-            self._note(record, "ordinal", f"ordinal {ordinal} follows {self._ordinal}")
-        self._ordinal = ordinal
+        if ordinal is not None:
+            if self._ordinal is not None and ordinal != self._ordinal + 1:
+                self._note(record, "ordinal", f"ordinal {ordinal} follows {self._ordinal}")
+            self._ordinal = ordinal
 
 
-def examine(origin: Origin, progress: Callable[[int, int], None] | None = None) -> Report:
+def verify(
+    source: AnySource,
+    *,
+    home: str | os.PathLike[str] | None = None,
+    limits: Limits = DEFAULT,
+    cipher: Cipher | None = None,
+    progress: Progress | None = None,
+) -> Report:
+    """All damage of one file, and whether its bases are there. Reads everything.
+
+    Args:
+        source: As in `reconstruct`, and so are `home`, `limits`, `cipher` and `progress`.
+
+    Raises:
+        SourceError: There is nothing to read: NotFound, Ambiguous, NotARollout, NoKey, WrongKey.
+    """
+    return examine(find(source, home, limits, cipher), progress)
+
+
+def examine(origin: Origin, progress: Progress | None = None) -> Report:
     """Read a whole file and look for its bases."""
     with origin.opened() as lineage:
         first = lineage.opened[0]

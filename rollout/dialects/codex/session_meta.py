@@ -89,6 +89,13 @@ def lineage_of(meta: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
+def instructions_of(meta: Mapping[str, Any] | None) -> str | None:
+    """The text that the session began with."""
+    meta = meta or {}
+    given = meta.get("base_instructions", meta.get("instructions"))
+    return _text(given.get("text") if isinstance(given, dict) else given)
+
+
 def is_paginated(meta: Mapping[str, Any] | None) -> bool:
     """Whether it says that its lines have ordinals."""
     return (meta or {}).get(_MODE) == "paginated"
