@@ -58,7 +58,6 @@ OWN = frozenset({"turn_id", "world_state", "base_instructions", "originator", "c
 SHOWING = ("rollout_cli", "rollout.agent_tools")
 STILL = {
     # rollout.adapters
-    "rollout.adapters.agents.opaque",
     "rollout.adapters.agents.turns",
     "rollout.adapters.agents.usage",
     # rollout.files

@@ -99,22 +99,6 @@ def backward(segments: Iterable[Segment], limits: Limits = DEFAULT, *, start: in
                 end = offset
 
 
-def runs_backward(segments: Iterable[Segment], most: int, limits: Limits = DEFAULT) -> Iterator[list[bytes]]:
-    """The lines that are there and not empty, newest run first; in a run up to `most` of them in the order of the file.
-
-    Nothing is read to make a run longer: it holds lines that were read at once.
-
-    Raises:
-        TooLarge: A limit on the number of lines is exceeded.
-    """
-    for segment in segments:
-        for block in lines.backward(segment.source, segment.end, limits):
-            if isinstance(block, lines.Batch):
-                found = [line for line in block.lines if line]
-                for end in range(len(found), 0, -most):
-                    yield found[max(0, end - most) : end]
-
-
 def _skipped(segment: int, number: int, block: lines.Oversize | lines.Gap) -> Line:
     end = block.offset + block.n
     if isinstance(block, lines.Gap):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import rollout
 from rollout.adapters.agents import RolloutSession
-from rollout.adapters.agents.opaque import item_of, parts_of, plain_items_of
+from rollout.adapters.agents.opaque import item_of, items_of, parts_of
 from rollout.dialects.codex import encoder
 from rollout.errors import RecordError
 from rollout.files.lineage import holds_record
@@ -25,7 +25,7 @@ from rollout.format import strict_json
 from rollout.format.lines import BytesSource
 from rollout.format.records import Segment
 from rollout.limits import DEFAULT, Limits
-from rollout.session.newest_items import recent_entries, recent_items
+from rollout.session.newest_items import recent_entries
 from tests import builders as b
 from tests import strategies as logs
 from tests.integrations.agent_sessions import files_of, history_of, items, odd_items, run, say, says
@@ -55,9 +55,7 @@ def test_what_goes_in_comes_back_equal_and_in_order(added: list[Any]) -> None:
     lines = encoder.lines(parts_of(added), 1.0, None)
     for written in (lines, mark_batch(lines) if lines else []):
         assert spelled([item_of(line.rstrip(b"\n")) for line in written]) == spelled(added)
-        plain = [plain_items_of([line.rstrip(b"\n")]) for line in written]
-        assert spelled(plain) == spelled([[item] for item in added])
-    assert spelled(plain_items_of([line[:-1] for line in lines]) or []) == spelled(added)
+        assert spelled(items_of([line.rstrip(b"\n") for line in written])) == spelled(added)
 
 
 @given(items, st.data())
@@ -149,7 +147,8 @@ def test_odd_items_survive_a_session_on_disk_and_in_memory(tmp_path: Path) -> No
 
 
 def newest(data: bytes, count: int | None, limits: Limits) -> list[Any] | None:
-    return recent_items([Segment(BytesSource(data), len(data))], count, limits, plain_items_of, item_of)
+    entries = recent_entries([Segment(BytesSource(data), len(data))], count, limits)
+    return None if entries is None else items_of(entries)
 
 
 def assert_same_in_one_decoding(data: bytes, count: int | None, limits: Limits) -> None:
@@ -171,7 +170,7 @@ def test_two_values_in_a_line_beside_a_line_with_none_are_not_taken_for_one_each
     twice = b.user("a")[:-1] * 2 + b"\n"
     data = b.log(b.user("b"), twice, b" \n", b.user("c"))
     assert_same_in_one_decoding(data, None, DEFAULT)
-    assert plain_items_of([twice[:-1], b"  "]) is None
+    assert [item["content"][0]["text"] for item in newest(data, None, DEFAULT) or []] == ["b", "c"]
 
 
 def test_a_line_that_is_nested_too_deep_is_damage_in_one_decoding_too() -> None:

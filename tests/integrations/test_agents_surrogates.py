@@ -12,7 +12,7 @@ from agents import Agent, Runner, function_tool
 
 import rollout
 from rollout.adapters.agents import RolloutSession
-from rollout.adapters.agents.opaque import item_of, parts_of, plain_items_of
+from rollout.adapters.agents.opaque import item_of, items_of, parts_of
 from rollout.dialects.codex import encoder
 from tests.enciphering import a_cipher
 from tests.integrations.agent_sessions import file_of, files_of, run, say, says
@@ -43,7 +43,7 @@ def test_what_is_kept_of_any_item_has_a_replacement_for_each_half() -> None:
     for given, kept in ODD:
         (line,) = encoder.lines(parts_of([given]), 1.0, None)
         assert item_of(line[:-1]) == kept
-        assert plain_items_of([line[:-1]]) == [kept]
+        assert items_of([line[:-1]]) == [kept]
 
 
 async def add(session: RolloutSession, items: list[Any]) -> None:

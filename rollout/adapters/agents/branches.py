@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, overload
 
@@ -54,7 +54,7 @@ class Snapshot(NamedTuple):
     """The newest entries of a log; `is_whole`: there are no others."""
 
     log: ItemLog
-    entries: list[Entry]
+    entries: Sequence[Entry]
     is_whole: bool
 
 
@@ -107,7 +107,7 @@ class Branches:
     def snapshot(self, limit: int) -> Snapshot | None:
         """The newest items of the current branch, to be replaced later; None if there are none."""
         log = self._writable()
-        entries = [] if log is None else log.entries(limit + 1)
+        entries: Sequence[Entry] = [] if log is None else log.entries(limit + 1)
         return None if log is None or not entries else Snapshot(log, entries[-limit:], len(entries) <= limit)
 
     def replace(

@@ -5,31 +5,30 @@ a compaction with nothing in it. Safe to use from several threads and processes 
 lock.
 
 What was read last of the newest items is kept for the next pop or read, and so is where the file was seen to end in a
-whole batch. What is whole in a file is never changed, so both hold as long as it has no more bytes than it had.
+whole batch. What is whole in a file is never changed, so that holds as long as it has no more bytes than it had.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from msgspec import Raw
-
-from rollout.adapters.agents.opaque import item_of, part_of, plain_items_of
+from rollout.adapters.agents.opaque import item_of, items_of, part_of
 from rollout.adapters.agents.turns import Used, changes
 from rollout.dialects.codex import new_records
 from rollout.dialects.codex.dialect import CODEX
 from rollout.dialects.codex.encoder import Part
-from rollout.files.lineage import Lineage
 from rollout.files.source import Origin
 from rollout.fold.collector import Collector
 from rollout.fold.engine import Reconstruction
-from rollout.items.dialect import AgentLine, Entry
+from rollout.items.dialect import Entry
 from rollout.limits import DEFAULT, KIB, MIB, Limits
-from rollout.session.newest_items import recent_and_items, recent_entries, recent_items
+from rollout.session.newest_items import recent_entries
 from rollout.session.shared_log import SharedLog, SharedRecorder
 
 _ITEM_BYTES = 512
@@ -37,24 +36,33 @@ _NEAR = dataclasses.replace(DEFAULT, first_chunk_bytes=4 * KIB)
 """Reads little where little is asked for."""
 KEPT_ITEMS, KEPT_BYTES = 1024, 4 * MIB
 """No more is kept, or read ahead of pops, than these."""
-T = TypeVar("T")
 OriginOf = Callable[[Path, int | None, Limits], Origin]
 """How the first bytes of a rollout (None: all that are whole) are opened."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Newest:
-    """The newest entries, oldest first, as the first `end` bytes of a file say; `is_whole`: there are no others."""
+    """The newest entries, oldest first, as the first `end` bytes (-1: not all were whole) of a file say.
+
+    `asked`: for so many it was read. `is_whole`: there are no others. `has_bases`: none is missing, which may come back
+    with more.
+    """
 
     identity: tuple[int, int]
     end: int
-    entries: Sequence[Entry]
-    is_whole: bool
+    entries: Sequence[Entry] = ()
+    asked: int = 0
+    is_whole: bool = False
+    has_bases: bool = True
 
     def holds(self, count: int, identity: tuple[int, int], end: int) -> bool:
         """Whether the newest `count` entries of a file that is so long are among these."""
-        is_same = self.end == end and self.identity == identity
-        return is_same and (self.is_whole or count <= len(self.entries))
+        return (self.identity, self.end) == (identity, end) and (self.is_whole or count <= len(self.entries))
+
+    @property
+    def can_be_kept(self) -> bool:
+        """Whether it lasts, and is not too much."""
+        return self.has_bases and sum(len(memoryview(entry)) for entry in self.entries) <= KEPT_BYTES
 
 
 class ItemLog:
@@ -63,60 +71,56 @@ class ItemLog:
     def __init__(self, log: SharedLog, origin: OriginOf) -> None:
         self.shared = log
         self._origin = origin
-        self._newest: _Newest | None = None  # whichever thread has looked last: replaced, never changed
-        self._whole: tuple[tuple[int, int], int] | None = None  # the same: identity and end of a file that is whole
-        self._wanted = 1  # so many entries a pop reads; it doubles, so that pops in a row read each byte a few times,
-        # and is one again where what was read ahead was of no use
+        self._newest = _Newest((0, 0), -1)  # whichever thread has looked last: replaced, never changed
 
     def write(self, parts: Sequence[Part]) -> None:
         """Items as one durable batch."""
-        self._append(lambda recorder: recorder.write(parts, atomic=True))
+        self.shared.carry_out(lambda recorder: self._write(recorder, parts))
 
-    def _append(self, work: Callable[[SharedRecorder], T]) -> T:
-        def append(recorder: SharedRecorder) -> T:
-            found = work(recorder)
-            self._whole = recorder.shared.file.identity, recorder.writer.end
-            return found
-
-        return self.shared.carry_out(append)
+    def _write(self, recorder: SharedRecorder, parts: Sequence[Part]) -> None:
+        end = recorder.write(parts, atomic=True)
+        self._newest = _Newest(recorder.shared.file.identity, end)
 
     def pop(self) -> Any:
         """Takes the newest item out; None if there is none."""
-        found = self._append(self._pop)
-        return item_of(found) if found is not None else None
+        found = self.shared.carry_out(self._pop)
+        return None if found is None else item_of(found)
 
     def _pop(self, recorder: SharedRecorder) -> Entry | None:
-        identity, newest = recorder.shared.file.identity, self._newest
-        self._newest = None  # until what is appended stands
-        is_known = newest is not None and newest.holds(0, identity, recorder.writer.end)
-        if newest is None or not newest.holds(1, identity, recorder.writer.end):
-            self._wanted = min(2 * self._wanted, KEPT_ITEMS) if is_known else 1
-            found, is_whole = self._recent(recorder.path, self._wanted, recorder.writer.end)
-            newest = _Newest(identity, recorder.writer.end, found, is_whole and len(found) < self._wanted)
-            lasts = is_whole and _can_be_kept(found)
-        else:
-            lasts = True
+        at, newest = (recorder.shared.file.identity, recorder.writer.end), self._newest
+        is_kept = newest.holds(1, *at)
+        if not is_kept:
+            # Twice as many as the last pops have used up, so that pops in a row read each byte a few times; one, where
+            # what was read ahead was of no use.
+            wanted = max(1, min(2 * newest.asked, KEPT_ITEMS)) if newest.holds(0, *at) else 1
+            newest = self._look(recorder.path, wanted, recorder.writer.end)
+            is_kept = newest.can_be_kept
         if not newest.entries:
             return None
         end = recorder.write([new_records.items_removed(1)])
-        if lasts:
+        if is_kept:
             self._newest = dataclasses.replace(newest, end=end, entries=newest.entries[:-1])
         return newest.entries[-1]
 
     def clear(self) -> None:
         """Takes all items out."""
-        self._append(lambda recorder: recorder.write([new_records.compaction([])]))
+        self.replace_all([])
 
     def newest(self, limit: int | None) -> list[Any]:
         """The newest `limit` items (None: all), oldest first."""
-        return self.shared.read(lambda path: self._items(path, limit))
+        return items_of(self.shared.read(lambda path: self._kept_or_read(path, limit)))
 
-    def entries(self, limit: int) -> list[Entry]:
+    def entries(self, limit: int) -> Sequence[Entry]:
         """The newest `limit` items undecoded, oldest first."""
-        return self.shared.read(lambda path: self._recent(path, limit)[0])
+        return self.shared.read(lambda path: self._kept_or_read(path, limit))
 
     def replace(
-        self, expected: list[Entry], parts: Sequence[Part], *, is_all: bool, prunes: Callable[[Any], bool] | None = None
+        self,
+        expected: Sequence[Entry],
+        parts: Sequence[Part],
+        *,
+        is_all: bool,
+        prunes: Callable[[Any], bool] | None = None,
     ) -> bool:
         """Puts items in the place of the newest ones, as one durable batch; False if these are not `expected` any more.
 
@@ -125,76 +129,69 @@ class ItemLog:
         """
 
         def change(recorder: SharedRecorder) -> bool:
-            end = recorder.writer.end
-            found, has_bases = self._recent(recorder.path, len(expected) + is_all, end)
-            if found != expected:
+            found = self._look(recorder.path, len(expected) + is_all, recorder.writer.end)
+            if found.entries != expected:
                 return False
-            between: list[Part] | None = [] if is_all and has_bases else None  # a missing base may bring more back
+            between: list[Part] | None = (
+                [] if is_all and found.has_bases else None
+            )  # a missing base may bring more back
             if between is None and prunes is not None:
-                between = self._between(recorder.path, end, len(expected), prunes)
+                between = self._between(recorder, len(expected), prunes)
             taken = new_records.items_removed(len(expected)) if between is None else new_records.compaction([])
-            recorder.write([taken, *(between or []), *parts], atomic=True)
+            self._write(recorder, [taken, *(between or []), *parts])
             return True
 
-        return self._append(change)
+        return self.shared.carry_out(change)
 
     def replace_all(self, parts: Sequence[Part]) -> None:
         """Puts items in the place of all that there are, as one durable batch."""
-        self._append(lambda recorder: recorder.write([new_records.compaction([]), *parts], atomic=True))
+        self.write([new_records.compaction([]), *parts])
 
-    def _items(self, path: Path, limit: int | None) -> list[Any]:
-        identity, size = self._status(path)
-        newest = self._newest
-        if limit is not None and newest is not None and newest.holds(limit, identity, size):
-            return _decoded(newest.entries[max(0, len(newest.entries) - limit) :])
-        limits, end = _limits_for(limit), size if self._whole == (identity, size) else None
-        with self._origin(path, end, _NEAR).opened() as lineage:
-            if limit is None or limit > KEPT_ITEMS:
-                items = recent_items(lineage, limit, limits, plain_items_of, item_of)
-            else:
-                found = recent_and_items(lineage, limit, limits, plain_items_of, item_of)
-                items = None if found is None else found[1]
-                self._newest = None if found is None else _kept(lineage, found[0], limit)
-                self._whole = None if self._newest is None else (self._newest.identity, self._newest.end)
-        return _decoded(self._folded(path, limit)[0]) if items is None else items
-
-    def _status(self, path: Path) -> tuple[tuple[int, int], int]:
-        try:
+    def _kept_or_read(self, path: Path, limit: int | None) -> Sequence[Entry]:
+        newest, end = self._newest, None
+        with contextlib.suppress(OSError):
             status = self.shared.ports.fs.status(path)
-        except OSError:
-            return (0, 0), -1
-        return status.identity, status.size
+            if limit is not None and newest.holds(limit, status.identity, status.size):
+                return newest.entries[max(0, len(newest.entries) - limit) :]
+            end = newest.end if newest.holds(0, status.identity, status.size) else None
+        found = self._look(path, limit, end)
+        if limit is not None and limit <= KEPT_ITEMS and found.can_be_kept:
+            self._newest = found
+        return found.entries
 
-    def _recent(self, path: Path, limit: int | None, size: int | None = None) -> tuple[list[Entry], bool]:
-        """The newest entries of the first `size` bytes; and whether all bases were at hand: one may come back."""
+    def _look(self, path: Path, limit: int | None, size: int | None = None) -> _Newest:
+        """The newest entries of the first `size` bytes (None: of all that are whole)."""
         with self._origin(path, size, _NEAR).opened() as lineage:
-            found = recent_entries(lineage, limit, _NEAR)
-        return self._folded(path, limit, size) if found is None else (found, not lineage.missing)
+            segments, again = itertools.tee(lineage)
+            found = recent_entries(segments, limit, _limits_for(limit))
+            if found is None:  # somebody has rolled the log back, or compacted it as of old: only the whole fold tells
+                history = Reconstruction(again, Collector(CODEX)).run().history
+                found = list(history.entries[0 if limit is None else max(0, len(history) - limit) :])
+            first, end = lineage.opened[0], lineage.end
+            if size is None and not (0 < end == first.source.size and first.source.read_at(end - 1, 1) == b"\n"):
+                end = -1
+            identity = (0, 0) if first.file is None else first.file.identity
+            is_whole = limit is None or len(found) < limit
+            return _Newest(identity, end, found, limit or 0, is_whole, not lineage.missing)
 
-    def _between(self, path: Path, end: int, count: int, prunes: Callable[[Any], bool]) -> list[Part] | None:
+    def _between(self, recorder: SharedRecorder, count: int, prunes: Callable[[Any], bool]) -> list[Part] | None:
         """The items ahead of the newest `count` that are to stay, to be written again; None if none is to go.
 
         None too where a second line would say less than the first: an item that has none of its own; and usage would be
         that of another turn. And where not all items are at hand.
         """
-        found, has_bases = self._recent(path, None, end)
-        older = found[: len(found) - count]
+        found = self._look(recorder.path, None, recorder.writer.end)
+        older = found.entries[: len(found.entries) - count]
         pruned = next((i for i, entry in enumerate(older) if not prunes(item_of(entry))), len(older))
         kept = [part_of(entry) for entry in older[pruned:]]
-        if not has_bases or not pruned or len(kept) > pruned:
+        if not found.has_bases or not pruned or len(kept) > pruned:
             return None
         if kept:
-            with self._origin(path, end, DEFAULT).opened() as lineage:
+            with self._origin(recorder.path, recorder.writer.end, DEFAULT).opened() as lineage:
                 if any(isinstance(change, Used) and change.usage is not None for change in changes(lineage)):
                     return None
         whole = [part for part in kept if part is not None]
         return whole if len(whole) == len(kept) else None
-
-    def _folded(self, path: Path, limit: int | None, size: int | None = None) -> tuple[list[Entry], bool]:
-        """The same by the fold of the whole history: somebody has rolled it back, or compacted it as of old."""
-        with self._origin(path, size, DEFAULT).opened() as lineage:
-            history = Reconstruction(lineage, Collector(CODEX)).run().history
-        return list(history.entries[0 if limit is None else max(0, len(history) - limit) :]), not lineage.missing
 
 
 @functools.lru_cache(maxsize=16)
@@ -202,22 +199,3 @@ def _limits_for(count: int | None) -> Limits:
     """Begins to read with about what so many items take."""
     first = DEFAULT.chunk_bytes if count is None else min(count * _ITEM_BYTES, DEFAULT.chunk_bytes)
     return dataclasses.replace(DEFAULT, first_chunk_bytes=max(first, _NEAR.first_chunk_bytes))
-
-
-def _can_be_kept(found: Sequence[Entry]) -> bool:
-    return sum(len(memoryview(entry)) for entry in found) <= KEPT_BYTES
-
-
-def _kept(lineage: Lineage, found: Sequence[Entry], wanted: int) -> _Newest | None:
-    """What was read, if it lasts: all bases are there, the last line is whole, and it is not too much."""
-    first, end = lineage.opened[0], lineage.end
-    if first.file is None or lineage.missing or not end == first.source.size > 0 or not _can_be_kept(found):
-        return None
-    ends_line = first.source.read_at(end - 1, 1) == b"\n"
-    return _Newest(first.file.identity, end, found, is_whole=len(found) < wanted) if ends_line else None
-
-
-def _decoded(entries: Sequence[Entry]) -> list[Any]:
-    lines = [entry for entry in entries if not isinstance(entry, Raw | AgentLine)]
-    found = plain_items_of(lines) if lines and len(lines) == len(entries) else None
-    return [item_of(entry) for entry in entries] if found is None else found

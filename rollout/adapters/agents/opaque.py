@@ -10,41 +10,34 @@ surrogate comes back as another character: U+FFFD, as no file can hold it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import Raw
 
 from rollout.dialects.codex import encoder, new_records
-from rollout.dialects.codex import envelope as codec
 from rollout.dialects.codex.dialect import CODEX
 from rollout.dialects.codex.encoder import Part
-from rollout.dialects.codex.items import is_shown
 from rollout.errors import RecordError
 from rollout.format import strict_json
 from rollout.items import shapes
 from rollout.items.dialect import AgentLine, Entry
 from rollout.items.kinds import SESSION_ITEM, is_visible
-from rollout.limits import DEFAULT
 
 _SHOWN_ROLES = frozenset({"user", "assistant", "developer"})
-_TYPELESS, _WRAPPED = b',"item":"typeless"', b',"item":"wrapped"'
-_TEXT, _TYPELESS_TEXT = b',"item":"text"', b',"item":"typeless text"'
-_TEXT_FORMS, _TYPELESS_FORMS = frozenset({"text", "typeless text"}), frozenset({"typeless", "typeless text"})
-_BRACE = ord("{")
+_TYPELESS, _TEXT, _TYPELESS_TEXT, _WRAPPED = "typeless", "text", "typeless text", "wrapped"
 
 
-class _Line(msgspec.Struct, frozen=True, gc=False):
-    payload: Any
-    type: str | None = None
+class _Done(msgspec.Struct, frozen=True, gc=False):
+    """What a line says was done to its item."""
+
     item: str | None = None
 
 
-class _Wrapper(msgspec.Struct, frozen=True):
-    type: str
-    role: str | None
-    item: Raw
+class _Line(_Done, frozen=True, gc=False, kw_only=True):
+    payload: Any
 
 
 _decoder = msgspec.json.Decoder(_Line)
@@ -53,73 +46,48 @@ _decode = _decoder.decode
 
 def parts_of(items: Iterable[object]) -> list[Part]:
     """The record of each item. RecordError if one of them is no JSON value, or no line could hold it."""
-    parts = [new_records.item(*_payload_of(item)) for item in items]
+    parts = [_part_of(item) for item in items]
     encoder.lines(parts, 0, None)  # refuses what is too deep or too long, before anything is made
     return parts
 
 
-def _payload_of(item: object) -> tuple[bytes, bytes]:
-    """The payload, and what stands behind it."""
+def _part_of(item: object) -> Part:
     payload, item = encoder.encode_mended(item)
-    if type(item) is not dict and not isinstance(item, Mapping):
-        if isinstance(item, Raw):
-            raise RecordError("not JSON: an item is of type Raw")
-        return _wrap(payload, None), _WRAPPED
-    kind, role = item.get("type"), item.get("role")
-    if type(kind) is str and (role is None or type(role) is str) and is_visible(kind, role):
-        if shapes.fault(kind, payload) is None:
-            return payload, b""
-        is_typeless = False
-    else:
+    if isinstance(item, Raw):
+        raise RecordError("not JSON: an item is of type Raw")
+    kind = role = None
+    if type(item) is dict or isinstance(item, Mapping):
+        kind, role = item.get("type"), item.get("role")
+        is_shown = type(kind) is str and (role is None or type(role) is str) and is_visible(kind, role)
+        if is_shown and shapes.fault(kind, payload) is None:
+            return new_records.item(payload)
+        # The SDK's short forms: a message without a type, or with a text as its content.
         is_typeless = "type" not in item and "content" in item
-    # The SDK's short forms: a message without a type, or with a text as its content.
-    if (is_typeless or kind == "message") and type(role) is str and role in _SHOWN_ROLES:
-        made, how = payload, b""
-        if type(item.get("content")) is str:
-            part = {"type": "output_text" if role == "assistant" else "input_text", "text": item["content"]}
-            made = encoder.encode_value({**item, "content": [part]})
-            how = _TEXT
-        if is_typeless:
-            made = b'{"type":"message",' + made[1:]
-            how = _TYPELESS_TEXT if how else _TYPELESS
-        if how and shapes.fault("message", made) is None:
-            return made, how
-    return _wrap(payload, role), _WRAPPED
+        if (is_typeless or kind == "message") and type(role) is str and role in _SHOWN_ROLES:
+            made, has_text = payload, type(item.get("content")) is str
+            if has_text:
+                part = {"type": "output_text" if role == "assistant" else "input_text", "text": item["content"]}
+                made = encoder.encode_value({**item, "content": [part]})
+            if is_typeless:
+                made = b'{"type":"message",' + made[1:]
+            if (has_text or is_typeless) and shapes.fault("message", made) is None:
+                how = _TEXT if not is_typeless else _TYPELESS_TEXT if has_text else _TYPELESS
+                return _marked(made, how)
+    wrapped = {"type": SESSION_ITEM, "role": role if isinstance(role, str) else None, "item": Raw(payload)}
+    return _marked(msgspec.json.encode(wrapped), _WRAPPED)
 
 
-def _wrap(payload: bytes, role: object) -> bytes:
-    return msgspec.json.encode(_Wrapper(SESSION_ITEM, role if isinstance(role, str) else None, Raw(payload)))
+def _marked(payload: bytes, how: str | None) -> Part:
+    return new_records.item(payload, b',"item":%b' % msgspec.json.encode(how) if how else b"")
 
 
-def plain_items_of(lines: list[bytes]) -> list[Any] | None:
-    """The items of these lines, in one decoding; None if not every one is a plain line of a visible item."""
-    block = b"\n".join(lines)
-    if not strict_json.is_utf8(block) or any(line[0] != _BRACE for line in lines):
-        return None
-    try:
-        found = _decoder.decode_lines(block)
-    except (msgspec.DecodeError, ValueError, RecursionError):
-        return None
-    if len(found) != len(lines):  # each has a value or more, as it begins with a brace
-        return None
-    items = []
-    for line, data in zip(found, lines, strict=True):
-        payload, how = line.payload, line.item
-        if line.type != "response_item" or type(payload) is not dict:
-            return None
-        try:
-            envelope = codec.decode_envelope(data)
-        except msgspec.ValidationError:
-            return None
-        if not is_shown(envelope, data):
-            return None
-        items.append(payload if how is None else _undone(payload, how))
-    deepest = block.count(b"{") + block.count(b"[") - 2 * (len(lines) - 1)  # each has two or more, as it has a payload
-    return None if deepest > DEFAULT.depth and any(map(_is_too_deep, lines)) else items
-
-
-def _is_too_deep(line: bytes) -> bool:
-    return strict_json.is_too_deep(line, DEFAULT.depth)
+def items_of(entries: Sequence[Entry]) -> list[Any]:
+    """The items of entries of a history, as they came in: in one decoding, if all have lines of their own."""
+    if all(type(entry) is bytes for entry in entries):
+        with contextlib.suppress(msgspec.DecodeError, ValueError, RecursionError):
+            found = _decoder.decode_lines(b"\n".join(entries))
+            return [line.payload if line.item is None else _undone(line.payload, line.item) for line in found]
+    return [item_of(entry) for entry in entries]
 
 
 def item_of(entry: Entry) -> Any:
@@ -130,7 +98,7 @@ def item_of(entry: Entry) -> Any:
         line = _decode(entry)
         payload, how = line.payload, line.item
     except (msgspec.DecodeError, ValueError, RecursionError):
-        payload, how = strict_json.decode_value(codec.payload_of(entry)), _how(entry)
+        payload, how = strict_json.decode_value(CODEX.item_of(entry)), _how(entry)
     return payload if how is None else _undone(payload, how)
 
 
@@ -138,20 +106,17 @@ def part_of(entry: Entry) -> Part | None:
     """The record that writes an entry's item once more, its bytes as they are; None for one without its own line."""
     if isinstance(entry, Raw | AgentLine):
         return None
-    how = _how(entry)
-    return new_records.item(
-        bytes(codec.payload_of(entry)), b"" if how is None else b',"item":' + msgspec.json.encode(how)
-    )
+    return _marked(bytes(CODEX.item_of(entry)), _how(entry))
 
 
 def _undone(payload: Any, how: str) -> Any:
     """The item of a payload that `parts_of` has made of it."""
     if isinstance(payload, dict):
-        if how in _TEXT_FORMS and _is_one_text(payload.get("content")):
+        if how in (_TEXT, _TYPELESS_TEXT) and _is_one_text(payload.get("content")):
             payload["content"] = payload["content"][0]["text"]
-        if how in _TYPELESS_FORMS:
+        if how in (_TYPELESS, _TYPELESS_TEXT):
             payload.pop("type", None)
-        elif how == "wrapped" and "item" in payload:
+        elif how == _WRAPPED and "item" in payload:
             return payload["item"]
     return payload
 
@@ -160,13 +125,8 @@ def _is_one_text(content: object) -> bool:
     return isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict) and "text" in content[0]
 
 
-class _How(msgspec.Struct, frozen=True):
-    item: str | UnsetType | None = UNSET
-
-
 def _how(entry: bytes) -> str | None:
     try:
-        found = msgspec.json.decode(entry, type=_How).item
+        return msgspec.json.decode(entry, type=_Done).item or None
     except msgspec.ValidationError:
         return None
-    return found or None

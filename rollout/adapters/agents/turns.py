@@ -27,10 +27,11 @@ from rollout.files.source import Origin
 from rollout.fold.collector import Collector
 from rollout.fold.engine import Reconstruction
 from rollout.format import records
+from rollout.items import events
 from rollout.items.dialect import AgentLine, Entry
 from rollout.items.kinds import Head
 from rollout.limits import DEFAULT, Limits
-from rollout.session.newest_items import Refolded, Removed, Replaced, change_of
+from rollout.session.newest_items import entry_of, needs_fold
 
 Items: TypeAlias = list[Any]
 
@@ -60,6 +61,22 @@ class Added(NamedTuple):
 
     entry: Entry
     place: Place | None
+
+
+class Removed(NamedTuple):
+    """The newest `items` were taken out, so many."""
+
+    items: int
+
+
+class Replaced(NamedTuple):
+    """These are all items that there were then."""
+
+    entries: Sequence[Entry]
+
+
+class Refolded:
+    """A rollback, or a compaction of the old kind: only the whole fold tells the items."""
 
 
 class Used(NamedTuple):
@@ -146,7 +163,7 @@ def _folded(newest_first: Sequence[Change]) -> Conversation:
         if isinstance(change, Added):
             placed.append(Placed(item_of(change.entry), *change))
         elif isinstance(change, Removed):
-            del placed[max(0, len(placed) - change.count) :]
+            del placed[max(0, len(placed) - change.items) :]
         elif isinstance(change, Replaced):
             placed = [Placed(item_of(entry), entry) for entry in change.entries]
         elif isinstance(change, Used):
@@ -205,7 +222,7 @@ def read_current(origin: Origin) -> Current:
 def _newest_user(change: Added | Removed | Replaced, removed: int) -> tuple[Entry | None, int]:
     """The newest user message of a change that stands, and how many older items were taken out."""
     if isinstance(change, Removed):
-        return None, removed + change.count
+        return None, removed + change.items
     entries = [change.entry] if isinstance(change, Added) else change.entries
     standing = entries[: max(0, len(entries) - removed)]
     for entry in reversed(standing):
@@ -258,11 +275,16 @@ def changes(lineage: Lineage, limits: Limits = DEFAULT) -> Iterator[Change]:
 
 
 def _change(data: bytes, envelope: codec.Envelope, place: Place | None) -> Change | None:
-    found = change_of(data, envelope)
-    if isinstance(found, Removed | Replaced | Refolded):
-        return found
-    if found is not None:
-        return Added(found, place)
+    event = CODEX.event_of(data, envelope, False)
+    if needs_fold(event):
+        return Refolded()
+    if isinstance(event, events.Replaced):
+        return Replaced(CODEX.compaction_of(data).items or [])
+    if isinstance(event, events.ItemsRemoved):
+        return Removed(event.count)
+    entry = entry_of(data, event)
+    if entry is not None:
+        return Added(entry, place)
     if isinstance(envelope.payload, Head) and (envelope.type, envelope.payload.type) == ("event_msg", "token_count"):
         with contextlib.suppress(msgspec.ValidationError):  # malformed: it has no effect
             counted = msgspec.json.decode(data, type=_Recorded).payload
