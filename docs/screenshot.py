@@ -22,9 +22,8 @@ from rich.console import Console
 from rich.style import Style
 from rich.text import Text
 from rollout_cli.app import run
-from rollout_cli.replay.page import FRAME_ROWS, page
 from rollout_cli.replay.player import Player
-from rollout_cli.replay.screen import render
+from rollout_cli.replay.screen import FRAME_ROWS, page, render
 
 import rollout
 

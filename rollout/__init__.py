@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from rollout.dialects.codex.context_updates import context_updates
     from rollout.dialects.codex.contextual import is_program_message, is_summary
     from rollout.dialects.codex.encoder import AnyItem
+    from rollout.dialects.codex.telling import Told, tell
     from rollout.errors import (
         Ambiguous,
         Closed,
@@ -154,6 +155,7 @@ __all__ = [
     "Summary",
     "TokenSpend",
     "Tokens",
+    "Told",
     "TooLarge",
     "ToolUse",
     "Truncation",
@@ -182,6 +184,7 @@ __all__ = [
     "replay",
     "summarize",
     "tail",
+    "tell",
     "turns",
     "verify",
 ]
@@ -243,6 +246,8 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.fold import projection as module
             case "TokenSpend":
                 from rollout.fold import tokens as module
+            case "Told" | "tell":
+                from rollout.dialects.codex import telling as module
             case "Tokens":
                 from rollout.items import tokens as module
             case "Truncation":

@@ -125,6 +125,22 @@ def test_a_record_whose_own_type_is_a_word_of_ours_is_still_a_record(kind: str) 
     assert rollout.verify(b.log(b.line(kind, {"a": 1}))).ok
 
 
+def test_what_a_record_says_is_told_in_no_agents_words() -> None:
+    kept = b.user_item("kept")
+    lines = [
+        b.started("t"),
+        b.user("q"),
+        b.aborted(reason="enough"),
+        b.rolled_back(2),
+        b.compacted([kept]),
+        b.event("x"),
+    ]
+    told = [rollout.tell(record.type, record.kind, record.payload) for record in rollout.records(b.log(*lines))]
+    assert [each.kind for each in told] == ["start", "item", "abort", "rollback", "compaction", "other"]
+    assert [told[0].text, told[2].text, told[3].text, told[4].items] == ["t", "enough", "2", [kept]]
+    assert rollout.tell("event_msg", "error", ["no object"]) == rollout.Told("error")
+
+
 def test_several_records_in_one_line_share_its_number_and_part_its_bytes() -> None:
     torn, whole = b.user("lost")[:-5], b.user("q")
     first, second, third = rollout.records(torn + whole + b"\0\r\n" + whole)

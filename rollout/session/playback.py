@@ -18,6 +18,7 @@ from typing import Any
 
 from rollout.dialects.codex.dialect import CODEX
 from rollout.dialects.codex.items import text_of
+from rollout.dialects.codex.telling import tell
 from rollout.files.encrypted.keys import Cipher
 from rollout.files.file_watch import Notice, Whereabouts
 from rollout.files.source import AnySource, Origin, find
@@ -37,18 +38,8 @@ from rollout.session.newest_items import recent_entries
 from rollout.session.record import Record, read_line
 from rollout.session.state import At, origin_at
 
-_KINDS: dict[object, str] = {
-    **dict.fromkeys((*events.ITEM_EVENTS, LineKind.ITEM, LineKind.SAID), "item"),
-    events.Replaced: "compaction",
-    events.TurnsRemoved: "rollback",
-    events.ItemsRemoved: "removal",
-    events.TurnStarted: "start",
-    events.TurnEnded: "end",
-    events.TurnAborted: "end",
-    events.Malformed: "damaged",
-    events.Settings: "context",
-    LineKind.SESSION: "session",
-}
+_KINDS = {kind: kind for kind in "compaction rollback removal start end error tokens context session".split()}
+_KINDS["abort"] = "end"
 _STORY = frozenset({"item", "compaction", "rollback", "removal", "start", "end", "error", "damaged"})
 _LINES_A_PAUSE = 256
 _MORE_LINES = 64  # how far behind the steps of a scene tokens and the model are looked for
@@ -431,13 +422,11 @@ def _kind_of(record: Record) -> str:
     if not record.data:
         return "damaged" if record.is_damaged else "other"
     event = _event_of(record)
-    kind = _KINDS.get(event if isinstance(event, LineKind) else type(event))
-    if kind is not None:
-        return kind
-    note = _note_of(record)
-    if note is not None and note.reading is not None:
-        return "tokens"
-    return "error" if event is LineKind.EVENT and record.kind == "error" else "other"
+    if isinstance(event, events.Malformed):
+        return "damaged"
+    if isinstance(event, events.ITEM_EVENTS) or event in (LineKind.ITEM, LineKind.SAID):
+        return "item"
+    return _KINDS.get(tell(record.type, record.kind).kind, "other")
 
 
 def _keep_newest(told: dict[str, Any], note: TokenNote) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
-from rollout_cli.replay import printed
-from rollout_cli.replay.page import page, wrapped
+from rollout_cli.replay import steps as replayed
 from rollout_cli.replay.player import Player
-from rollout_cli.replay.screen import render, split_keys
+from rollout_cli.replay.screen import page, render, split_keys, wrapped
 from rollout_cli.terminal import Line
 from rollout_cli.units import duration, seconds_between
 
@@ -146,9 +146,9 @@ def test_recorded_time_is_played_so_many_times_as_fast_and_long_pauses_are_cut(t
     path = write(tmp_path, log(*(at(s, "response_item", user_item("q")) for s in (0, 2, 2, 600))))
     waits: list[float] = []
     with rollout.replay(path) as playback:
-        steps = list(printed.paced(playback.steps(), 4.0, waits.append, lambda: None))
-        assert len(list(printed.paced(playback.steps(), None, waits.append, lambda: None))) == len(steps) == 4
-    assert waits == [0.5, printed.LONGEST_WAIT_S]
+        steps = list(replayed.paced(playback.steps(), 4.0, waits.append, lambda: None))
+        assert len(list(replayed.paced(playback.steps(), None, waits.append, lambda: None))) == len(steps) == 4
+    assert waits == [0.5, replayed.LONGEST_WAIT_S]
 
 
 @pytest.mark.parametrize(
@@ -272,17 +272,17 @@ def test_playing_takes_each_step_when_its_time_has_come(tmp_path: Path) -> None:
     path = write(tmp_path, log(*(at(s, "response_item", user_item(f"q{s}")) for s in (0, 4, 44))))
     with rollout.replay(path) as playback:
         player = Player(playback, speed=4)
-        assert not player.tick(100.0)
+        player.tick(100.0)
         assert player.wait_seconds(100.0) == 1.0
         assert "playing x4" in shown(player)[-2]
-        assert player.tick(101.0)
+        player.tick(101.0)
         assert current(player) == "user       q4"
         player.tick(101.0)
-        assert player.wait_seconds(101.0) == printed.LONGEST_WAIT_S
+        assert player.wait_seconds(101.0) == replayed.LONGEST_WAIT_S
         press(player, "+")
         assert "playing x8" in shown(player)[-2]
         press(player, " ")
-        assert player.wait_seconds(101.0) is None
+        assert player.wait_seconds(101.0) == math.inf
         press(player, " ")
         player.tick(200.0)
         player.tick(205.0)
@@ -298,14 +298,14 @@ def test_following_shows_what_is_written_and_survives_what_is_cut(session: Path)
         before = session.stat().st_size
         with session.open("ab") as file:
             file.write(log(user("written later")))
-        assert not player.tick(1.1)
-        assert player.tick(1.5)
+        player.tick(1.1)
+        player.tick(1.5)
         assert current(player) == "user       written later"
         os.truncate(session, before)
-        assert player.tick(2.0)
+        player.tick(2.0)
         assert current(player).startswith("completed")
         session.unlink()
-        assert player.tick(3.0)
+        player.tick(3.0)
         assert "no such file" in shown(player)[-2]
 
 
@@ -319,11 +319,11 @@ def test_a_search_goes_on_while_a_file_is_followed(tmp_path: Path) -> None:
         assert player.pending is not None
         with path.open("ab") as file:
             file.write(log(user("written meanwhile")))
-        assert not player.tick(9.0)
+        player.tick(9.0)
         while player.is_busy:
             player.work()
         assert current(player) == "user       the needle"
-        assert player.tick(18.0)
+        player.tick(18.0)
         assert current(player) == "user       written meanwhile"
 
 
@@ -339,7 +339,7 @@ def test_following_goes_on_in_the_file_in_which_the_thread_goes_on_and_says_so(
         assert current(player) == "user       q2"
         new = homes.put_data(homes.path_of(tmp_path, 1, part=2, at=9), b"")
         now_s = 2.0
-        assert player.tick(2.0)
+        player.tick(2.0)
         assert f"the thread goes on in {new.name}" in shown(player)[-2]
         assert player.scene is None
         new.write_bytes(log(homes.meta_of(1, history_base=base)))

@@ -12,7 +12,7 @@ import pytest
 from rich.style import Style
 from rich.text import Text
 from rollout_cli.items import STYLES
-from rollout_cli.replay import words
+from rollout_cli.replay import steps
 from rollout_cli.replay.screen import render
 
 from tests.builders import assistant, call, event, line, log, output, rolled_back, session_meta, user, user_item
@@ -66,7 +66,12 @@ def test_a_terminal_that_is_made_smaller_is_drawn_anew(session: Path) -> None:
 
 def test_rows_are_styled_and_cut_as_rich_does_it_and_without_colour_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
-    styles = {*STYLES.values(), *words._STYLES.values(), *words._FATE_STYLES.values(), "bold reverse"}
+    styles = {
+        *STYLES.values(),
+        *steps._STYLES.values(),
+        *(style for _, style in steps._STATUSES.values()),
+        "bold reverse",
+    }
     for style in styles:
         (drawn,), rich = render([(("x", f"{style} bold"),)], 9), Style.parse(f"{style} bold").render("x")
         assert [set(codes.split(";")) for codes in re.findall(r"\x1b\[([0-9;]*)m", drawn)] == [

@@ -15,9 +15,8 @@ from unittest import mock
 
 import pytest
 from rich.cells import cell_len
-from rollout_cli.replay.page import FRAME_ROWS, page
 from rollout_cli.replay.player import Player
-from rollout_cli.replay.screen import render
+from rollout_cli.replay.screen import FRAME_ROWS, page, render
 
 import rollout
 from tests.cli import run

@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,9 +12,7 @@ from rollout_cli.failures import FINE
 from rollout_cli.homes import point, reference
 from rollout_cli.options import At, Home, Json, Source
 from rollout_cli.terminal import Output, progress
-
-if TYPE_CHECKING:
-    import rollout
+from rollout_cli.views import show
 
 
 def replay(
@@ -51,16 +49,20 @@ def replay(
         if json or no_input or not _has_screen(out):
             if follow:
                 raise UsageError("--follow is for the screen", remedy="use rollout tail -f to print what is written")
-            _print(out, playback, json=json, speed=speed, full=full, unfold=unfold, everything=everything)
+            from rollout_cli.replay.steps import Printed, paced
+
+            with progress() as advance:
+                steps = paced(playback.steps(progress=advance), None if json else speed, time.sleep, terminal.flush)
+                show(Printed(steps, playback, full=full, unfold=unfold, everything=everything), json=json, out=out)
         else:
             from rollout_cli.replay.player import Player
-            from rollout_cli.replay.screen import show
+            from rollout_cli.replay.screen import run
 
             at_end = at is not None and speed is None
             player = Player(
                 playback, speed=speed, follows=follow, at_end=at_end, folds=not unfold, everything=everything
             )
-            show(player)
+            run(player)
     return FINE
 
 
@@ -68,25 +70,3 @@ def _has_screen(out: Output) -> bool:
     """Whether there is somebody to press keys, and a terminal that can draw over what it has drawn."""
     is_asked = sys.stdin is not None and sys.stdin.isatty()
     return out.is_terminal and is_asked and os.environ.get("TERM", "dumb") not in {"", "dumb", "unknown"}
-
-
-def _print(
-    out: Output,
-    playback: "rollout.Playback",
-    *,
-    json: bool,
-    speed: float | None,
-    full: bool,
-    unfold: bool,
-    everything: bool,
-) -> None:
-    from rollout_cli.replay import printed
-
-    with progress() as advance:
-        steps = playback.steps(progress=advance)
-        if json:
-            chosen = (step for step in steps if everything or step.is_story)
-            out.print_json(printed.document(chosen, playback))
-            return
-        played = printed.paced(steps, speed, time.sleep, terminal.flush)
-        out.print(printed.rows(played, out.columns, full=full, unfold=unfold, everything=everything))

@@ -1,0 +1,198 @@
+"""The steps of a session to be read: each in words and as a row, all of them printed or as objects for scripts."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+import rollout
+from rollout_cli.cells import NARROW_COLUMNS, cut, preview, short_id, width
+from rollout_cli.items import STYLES, Described, describe, to_json
+from rollout_cli.terminal import Block, Line
+from rollout_cli.units import count, duration, local_time, seconds_between
+from rollout_cli.views import array, encode, pick
+
+_LABEL_COLUMNS, _WIDE_COLUMNS = 10, 80
+LONGEST_WAIT_S = 5.0
+"""A pause that was recorded is never played longer than this."""
+_STATUSES = {
+    "rolled_back": ("undone", "dim strike"),
+    "removed": ("removed", "dim strike"),
+    "replaced": ("folded", "dim"),
+    "damaged": ("damaged", "red"),
+}
+"""What is said of a step that the model does not see (any more), and its style, by its status."""
+_STYLES = {
+    "start": "bold cyan",
+    "compaction": "magenta",
+    **dict.fromkeys(("rollback", "removal"), "yellow"),
+    **dict.fromkeys(("error", "damaged"), "red"),
+}
+"""By the kind of a step; items have those of `items.STYLES`."""
+
+
+def describe_step(step: rollout.Step) -> Described:
+    """The label and the whole text of a step."""
+    if step.kind == "item":
+        return describe(step.item or {})
+    if step.status == "damaged" or step.kind == "damaged":
+        return Described("damaged", step.reason or "no record")
+    payload = step.record.payload
+    told = rollout.tell(step.record.type, step.record.kind, payload)
+    match told.kind:
+        case "start":
+            return Described("turn", told.text or "(no id)")
+        case "end":
+            return Described("completed", "")
+        case "abort":
+            return Described("aborted", told.text)
+        case "compaction":
+            return Described(step.name, _compaction(told))
+        case "rollback":
+            return Described("rollback", f"{count(int(told.text), 'turn')} taken back")
+        case "removal":
+            return Described("removal", f"{count(int(told.text), 'item')} taken out")
+        case "tokens" if step.tokens is not None:
+            return Described("tokens", f"{step.tokens.total:,} in all")
+        case "tokens" | "error" | "context" | "session":
+            return Described(told.kind, told.text or to_json(payload))
+        case _:
+            return Described(step.name, to_json(payload))
+
+
+def style_of(step: rollout.Step, label: str) -> str:
+    """The rich style of a step's words."""
+    if step.status in _STATUSES:
+        return _STATUSES[step.status][1]
+    return _STYLES.get(step.kind, STYLES.get(label, ""))
+
+
+def row(
+    step: rollout.Step,
+    columns: int | None,
+    *,
+    before: str | None = None,
+    began: str | None = None,
+    total: rollout.Tokens | None = None,
+    mark: str = " ",
+) -> Line:
+    """One step: what became of it or how long it took since `before`, a label, how its text begins.
+
+    The end of a turn tells how long it took since it `began`, and the `total` of tokens.
+    """
+    told, time = describe_step(step), step.record.timestamp
+    style, label = style_of(step, told.label), cut(told.label, _LABEL_COLUMNS)
+    passed = duration(seconds_between(before, time))
+    took = _STATUSES[step.status][0] if step.status in _STATUSES else f"+{passed}" if passed else ""
+    text = preview(told.text, columns)
+    if step.kind == "start":
+        room = _WIDE_COLUMNS if columns is None else columns
+        text = text if room >= _WIDE_COLUMNS else short_id(text, columns)
+        begun = preview(local_time(time, seconds=True), columns)
+        text = f"{text}  {begun}" if room >= NARROW_COLUMNS else text
+    elif step.kind == "end":
+        lasted = duration(seconds_between(began, time))
+        facts = (text, f"after {lasted}" if lasted else "", "" if total is None else f"{total.total:,} tokens in all")
+        text = ", ".join(filter(None, facts))
+    return (f"{mark} {took:>7}  ", "dim"), (label, style), " " * (_LABEL_COLUMNS + 1 - width(label)), (text, style)
+
+
+@dataclasses.dataclass(frozen=True)
+class Printed:
+    """`rollout replay` that asks for no keys: a row a step, or its whole text; one for all that a compaction replaced.
+
+    Of scripts: one object a step, streamed, as of the end of the session. It takes the step of every line.
+    """
+
+    steps: Iterable[rollout.Step]
+    playback: rollout.Playback
+    full: bool = False
+    unfold: bool = False
+    everything: bool = False
+
+    def json(self) -> Iterator[bytes]:
+        return array(self._object(step) for step in self.steps if self._shows(step))
+
+    def _object(self, step: rollout.Step) -> bytes:
+        told, record = describe_step(step), step.record
+        places = {"offset": record.offset, "end_offset": step.position.end}
+        inherited = self.playback.inherited(step.position)
+        head = {**pick(step, "kind name status by_offset turn_id"), "timestamp": record.timestamp, **places}
+        return encode({**head, "inherited": inherited, "reason": step.reason, "label": told.label, "text": told.text})
+
+    def rows(self, columns: int | None) -> Iterator[Line | Block]:
+        clock, folded, by = _Clock(), 0, None
+        waiting: list[rollout.Step] = []  # what lies between items: folded if the next item is
+        for step in itertools.chain(self.steps, [None]):
+            if step is not None and step.status == "replaced" and not self.unfold:
+                for each in (*waiting, step):
+                    folded += each.is_story
+                    clock.see(each, is_shown=each.is_story)
+                waiting, by = [], step.by_offset
+            elif step is not None and folded and step.kind not in ("item", "compaction"):
+                waiting.append(step)
+            else:
+                if folded:
+                    words = f"{count(folded, 'step')}, replaced at byte {by}; --unfold shows them"
+                    yield ("   folded  ", "dim"), (words, "dim italic")
+                for each in (*waiting, *([] if step is None else [step])):
+                    yield from self._rows_of(each, clock, columns)
+                waiting, folded = [], 0
+
+    def _rows_of(self, step: rollout.Step, clock: _Clock, columns: int | None) -> Iterator[Line | Block]:
+        is_shown = self._shows(step)
+        if is_shown:
+            yield row(step, columns, before=clock.before, began=clock.began, total=clock.total)
+            if self.full and step.kind not in ("start", "end"):
+                told = describe_step(step)
+                yield Block(told.text, style_of(step, told.label))
+        clock.see(step, is_shown=is_shown)
+
+    def _shows(self, step: rollout.Step) -> bool:
+        return self.everything or step.is_story
+
+
+class _Clock:
+    """What a row tells of time and tokens: it is shown the steps in their order."""
+
+    before: str | None = None
+    began: str | None = None
+    total: rollout.Tokens | None = None
+
+    def see(self, step: rollout.Step, *, is_shown: bool) -> None:
+        if is_shown:
+            self.before = step.record.timestamp or self.before
+        if step.kind == "start":
+            self.began = step.record.timestamp
+        elif step.kind == "tokens":
+            self.total = step.tokens or self.total
+
+
+def paced(
+    steps: Iterable[rollout.Step], speed: float | None, sleep: Callable[[float], None], flush: Callable[[], None]
+) -> Iterator[rollout.Step]:
+    """The steps as they come, or in recorded time, so many times as fast; a long pause is cut."""
+    before: str | None = None
+    for step in steps:
+        if speed is not None and (wait := wait_seconds(before, step.record.timestamp, speed)):
+            flush()
+            sleep(wait)
+        before = step.record.timestamp or before
+        yield step
+
+
+def wait_seconds(before: str | None, after: str | None, speed: float) -> float:
+    """How long to wait between two recorded times."""
+    return min((seconds_between(before, after) or 0) / speed, LONGEST_WAIT_S)
+
+
+def _compaction(told: rollout.Told) -> str:
+    if told.items is None:
+        return f"the user's messages and a summary for what came before:\n{told.text}".rstrip(":\n")
+    lines = [f"{count(len(told.items), 'item')} for what came before:", *([told.text] if told.text else [])]
+    for item in told.items:
+        is_item = isinstance(item, Mapping)
+        known = describe(item, left_by=told.text or None) if is_item else Described("damaged", to_json(item))
+        lines.append(f"{known.label}: {known.text}")
+    return "\n".join(lines)
