@@ -7,10 +7,12 @@ from typing import Annotated
 
 import typer
 
+import rollout
 from rollout_cli import terminal
 from rollout_cli.failures import FINE
 from rollout_cli.homes import point, reference
 from rollout_cli.options import At, Home, Json, Source
+from rollout_cli.replay.steps import paced, steps_json, steps_rows
 from rollout_cli.terminal import Output, progress
 from rollout_cli.views import show
 
@@ -37,23 +39,22 @@ def replay(
     Keys: n next, p back, t turn, c compaction, r rollback, / search, m what the model saw, space plays, h help, q quit.
     In a pipe it prints every step. Example: rollout replay -1 --speed 4
     """
-    import rollout
-    from rollout.errors import UsageError
-
     if speed is not None and not 0 < speed <= 1e6:
-        raise UsageError("--speed takes a number above 0", remedy="give --speed 4 for four times as fast")
+        raise rollout.UsageError("--speed takes a number above 0", remedy="give --speed 4 for four times as fast")
     if follow and at is not None:
-        raise UsageError("--follow goes on at the end, --at looks back", remedy="give one of them")
+        raise rollout.UsageError("--follow goes on at the end, --at looks back", remedy="give one of them")
     out = Output()
     with rollout.replay(reference(source, home), home=home, at=point(at)) as playback:
         if json or no_input or not _has_screen(out):
             if follow:
-                raise UsageError("--follow is for the screen", remedy="use rollout tail -f to print what is written")
-            from rollout_cli.replay.steps import Printed, paced
-
+                raise rollout.UsageError(
+                    "--follow is for the screen", remedy="use rollout tail -f to print what is written"
+                )
             with progress() as advance:
                 steps = paced(playback.steps(progress=advance), None if json else speed, time.sleep, terminal.flush)
-                show(Printed(steps, playback, full=full, unfold=unfold, everything=everything), json=json, out=out)
+                told = steps_json((step for step in steps if everything or step.is_story), playback)
+                shows = {"full": full, "unfold": unfold, "everything": everything}
+                show(json, told, lambda columns: steps_rows(steps, columns, **shows), out)
         else:
             from rollout_cli.replay.player import Player
             from rollout_cli.replay.screen import run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -11,7 +10,7 @@ from rollout_cli.cells import NARROW_COLUMNS, cut, preview, short_id, width
 from rollout_cli.items import STYLES, Described, describe, to_json
 from rollout_cli.terminal import Block, Line
 from rollout_cli.units import count, duration, local_time, seconds_between
-from rollout_cli.views import array, encode, pick
+from rollout_cli.views import array, pick
 
 _LABEL_COLUMNS, _WIDE_COLUMNS = 10, 80
 LONGEST_WAIT_S = 5.0
@@ -98,61 +97,6 @@ def row(
     return (f"{mark} {took:>7}  ", "dim"), (label, style), " " * (_LABEL_COLUMNS + 1 - width(label)), (text, style)
 
 
-@dataclasses.dataclass(frozen=True)
-class Printed:
-    """`rollout replay` that asks for no keys: a row a step, or its whole text; one for all that a compaction replaced.
-
-    Of scripts: one object a step, streamed, as of the end of the session. It takes the step of every line.
-    """
-
-    steps: Iterable[rollout.Step]
-    playback: rollout.Playback
-    full: bool = False
-    unfold: bool = False
-    everything: bool = False
-
-    def json(self) -> Iterator[bytes]:
-        return array(self._object(step) for step in self.steps if self._shows(step))
-
-    def _object(self, step: rollout.Step) -> bytes:
-        told, record = describe_step(step), step.record
-        places = {"offset": record.offset, "end_offset": step.position.end}
-        inherited = self.playback.inherited(step.position)
-        head = {**pick(step, "kind name status by_offset turn_id"), "timestamp": record.timestamp, **places}
-        return encode({**head, "inherited": inherited, "reason": step.reason, "label": told.label, "text": told.text})
-
-    def rows(self, columns: int | None) -> Iterator[Line | Block]:
-        clock, folded, by = _Clock(), 0, None
-        waiting: list[rollout.Step] = []  # what lies between items: folded if the next item is
-        for step in itertools.chain(self.steps, [None]):
-            if step is not None and step.status == "replaced" and not self.unfold:
-                for each in (*waiting, step):
-                    folded += each.is_story
-                    clock.see(each, is_shown=each.is_story)
-                waiting, by = [], step.by_offset
-            elif step is not None and folded and step.kind not in ("item", "compaction"):
-                waiting.append(step)
-            else:
-                if folded:
-                    words = f"{count(folded, 'step')}, replaced at byte {by}; --unfold shows them"
-                    yield ("   folded  ", "dim"), (words, "dim italic")
-                for each in (*waiting, *([] if step is None else [step])):
-                    yield from self._rows_of(each, clock, columns)
-                waiting, folded = [], 0
-
-    def _rows_of(self, step: rollout.Step, clock: _Clock, columns: int | None) -> Iterator[Line | Block]:
-        is_shown = self._shows(step)
-        if is_shown:
-            yield row(step, columns, before=clock.before, began=clock.began, total=clock.total)
-            if self.full and step.kind not in ("start", "end"):
-                told = describe_step(step)
-                yield Block(told.text, style_of(step, told.label))
-        clock.see(step, is_shown=is_shown)
-
-    def _shows(self, step: rollout.Step) -> bool:
-        return self.everything or step.is_story
-
-
 class _Clock:
     """What a row tells of time and tokens: it is shown the steps in their order."""
 
@@ -167,6 +111,50 @@ class _Clock:
             self.began = step.record.timestamp
         elif step.kind == "tokens":
             self.total = step.tokens or self.total
+
+
+def steps_json(steps: Iterable[rollout.Step], playback: rollout.Playback) -> Iterator[bytes]:
+    """`rollout replay --json`: one object a step, streamed, as of the end of the session."""
+    return array(
+        {
+            **pick(step, "kind name status by_offset turn_id"),
+            **pick(step.record, "timestamp offset"),
+            "end_offset": step.position.end,
+            "inherited": playback.inherited(step.position),
+            "reason": step.reason,
+            **describe_step(step)._asdict(),
+        }
+        for step in steps
+    )
+
+
+def steps_rows(
+    steps: Iterable[rollout.Step], columns: int | None, *, full: bool, unfold: bool, everything: bool
+) -> Iterator[Line | Block]:
+    """A row a step, or its whole text; what a compaction stands for is one row for all. Takes every line's step."""
+    clock, folded, by = _Clock(), 0, None
+    waiting: list[rollout.Step] = []  # what lies between items: folded if the next item is
+    for step in itertools.chain(steps, [None]):
+        if step is not None and step.status == "replaced" and not unfold:
+            for each in (*waiting, step):
+                folded += each.is_story
+                clock.see(each, is_shown=each.is_story)
+            waiting, by = [], step.by_offset
+        elif step is not None and folded and step.kind not in ("item", "compaction"):
+            waiting.append(step)
+        else:
+            if folded:
+                words = f"{count(folded, 'step')}, replaced at byte {by}; --unfold shows them"
+                yield ("   folded  ", "dim"), (words, "dim italic")
+            for each in (*waiting, *([] if step is None else [step])):
+                is_shown = everything or each.is_story
+                if is_shown:
+                    yield row(each, columns, before=clock.before, began=clock.began, total=clock.total)
+                if is_shown and full and each.kind not in ("start", "end"):
+                    told = describe_step(each)
+                    yield Block(told.text, style_of(each, told.label))
+                clock.see(each, is_shown=is_shown)
+            waiting, folded = [], 0
 
 
 def paced(
