@@ -41,7 +41,11 @@ KEYS = frozenset(
 """The keys of lines and payloads that no other format has."""
 NAMES = names.RECORD_TYPES | EVENT_TYPES | KEYS
 UNREAD = {
-    *("agent_nickname", "agent_path", "agent_reasoning", "entered_review_mode", "exited_review_mode"),
+    *(
+        "agent_nickname",
+        "agent_path",
+        "agent_reasoning",
+    ),
     *("final_output_json_schema", "resume_metadata", "subagent_history_start_ordinal", "thread_source"),
 }
 """Of these, what the dialect passes over."""
