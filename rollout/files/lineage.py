@@ -34,20 +34,6 @@ from rollout.format.lines import Damage
 from rollout.format.records import Line, Segment
 from rollout.limits import DEFAULT, Limits
 
-
-class _Memory:
-    """Packed bytes in memory, for a sealed source."""
-
-    def __init__(self, data: memoryview) -> None:
-        self._data = data
-
-    def size(self) -> int:
-        return len(self._data)
-
-    def read_at(self, offset: int, n: int, /) -> bytes:
-        return bytes(self._data[offset : offset + n])
-
-
 _NUL_RUN = re.compile(rb"\0+")
 
 
@@ -153,7 +139,7 @@ def open_path(
     file, path = _open_either(path, fs)
     try:
         sealed = is_sealed(file.read_at(0, 4))
-        source = SealedSource(file, limits, str(path)) if sealed else FileSource(file)
+        source = SealedSource(FileSource(file), limits, path) if sealed else FileSource(file)
         start = 0 if sealed else file.data_start()
         text = source if is_known else text_of(source, keys, limits, path, start)
         return Opened(path, text, file, limits)
@@ -176,10 +162,9 @@ def _open_either(path: Path, fs: FileSystem) -> tuple[ReadFile, Path]:
 
 def open_bytes(data: bytes | bytearray | memoryview, *, keys: Keys = NO_KEYS, limits: Limits = DEFAULT) -> Opened:
     """A rollout in memory, plain or sealed."""
-    view = memoryview(data).cast("B")
-    sealed = is_sealed(bytes(view[:4]))
-    source = SealedSource(_Memory(view), limits) if sealed else lines.BytesSource(view)
-    return Opened(None, text_of(source, keys, limits), None, limits)
+    source = lines.BytesSource(data)
+    stored = SealedSource(source, limits) if is_sealed(bytes(source.data[:4])) else source
+    return Opened(None, text_of(stored, keys, limits), None, limits)
 
 
 def visible_end(source: lines.Source, limits: Limits = DEFAULT, start: int = 0) -> int:

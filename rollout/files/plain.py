@@ -23,7 +23,7 @@ class FileSource:
         return self._covered.count
 
     def read_at(self, offset: int, n: int, /) -> bytes:
-        n = min(n, self.size - offset)
+        n = max(min(n, self.size - offset), 0)
         for begin, kept in self._ends:
             if begin <= offset and offset + n <= begin + len(kept):
                 return kept[offset - begin : offset - begin + n]

@@ -114,19 +114,27 @@ def publish(fs: FileSystem, name: AnyPath, path: AnyPath) -> None:
 
 
 def replace(
-    fs: FileSystem, path: Path, pieces: Iterable[bytes], *, check: Callable[[Path], None], mtime_ns: int | None = None
+    fs: FileSystem,
+    path: Path,
+    pieces: Iterable[bytes],
+    *,
+    check: Callable[[Path], None],
+    mtime_ns: int | None = None,
+    held: contextlib.ExitStack | None = None,
 ) -> None:
     """Makes the `pieces` all that the file at `path` holds, which the caller has locked.
 
     The new file is on the disk before it has the name, and has it only if `check`, which is given its hidden name,
-    raises nothing. After an exception the old one is there as it was. `mtime_ns`: when it was last written to.
+    raises nothing. After an exception the old one is there as it was. `mtime_ns`: when it was last written to. The new
+    one is `held` as long as it is said, or until it has the name.
 
     Raises:
         OSError: the disk fails.
         Locked: somebody else is replacing it.
         WriteError: it is the new file, and nobody can say that it stays that.
     """
-    with new_file(fs, path) as (file, name), contextlib.closing(file):
+    with new_file(fs, path) as (file, name), contextlib.nullcontext(held) if held else contextlib.ExitStack() as until:
+        until.callback(file.close)
         write(file, pieces)
         if mtime_ns is not None:
             file.set_mtime(mtime_ns)

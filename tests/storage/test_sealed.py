@@ -31,6 +31,7 @@ class Packed:
         self.read_bytes = 0
         self.places: set[int] = set()
 
+    @property
     def size(self) -> int:
         return len(self.data)
 

@@ -23,6 +23,7 @@ import rollout
 from rollout import SealResult
 from rollout.errors import NotARollout, NotFound, SourceError, UsageError, WriteError
 from rollout.files.disk import REAL
+from rollout.files.plain import FileSource
 from rollout.files.recovery import mark_batch
 from rollout.files.sealed import seal as sealing
 from rollout.files.sealed.reader import Frames
@@ -61,7 +62,7 @@ def unpack(path: Path) -> bytes:
 def frames_of(path: Path) -> list[bytes]:
     """The text of each frame."""
     with contextlib.closing(REAL.open_read(path)) as file:
-        frames, at, found = Frames(file), 0, []
+        frames, at, found = Frames(FileSource(file)), 0, []
         while at < file.size():
             frame = frames.at(at)
             if frame.text_size:
@@ -280,7 +281,7 @@ def test_a_damaged_one_is_not_unsealed_and_the_place_is_told(where: str, tmp_pat
     sealed = seal(tmp_path / NAME, LONG)
     packed = bytearray(sealed.read_bytes())
     with contextlib.closing(REAL.open_read(sealed)) as file:
-        frames = Frames(file)
+        frames = Frames(FileSource(file))
         second = frames.at(frames.at(0).size)
     if where == "behind the end":
         packed += b"more"

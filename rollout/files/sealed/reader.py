@@ -21,7 +21,7 @@ import struct
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, NamedTuple, Protocol, cast
+from typing import IO, NamedTuple, cast
 
 import zstandard
 
@@ -40,23 +40,12 @@ _TRIES = 1000
 """So many places are tried, behind bytes that are no frame, for the next one to begin at."""
 
 
-class RandomAccess(Protocol):
-    """An open file or bytes in memory."""
-
-    def size(self) -> int: ...
-    def read_at(self, offset: int, n: int, /) -> bytes: ...
-
-
 class Frame(NamedTuple):
     """One frame: where its packed bytes lie and which text it holds (`text_size` None: not told)."""
 
     offset: int
     size: int
     text_size: int | None
-
-
-_Place = tuple[int, int, int | None]
-"""What a `Frame` is made of: a large file has thousands, of which a few are looked at."""
 
 
 class BadFrame(Exception):
@@ -95,11 +84,11 @@ def is_sealed(head: bytes) -> bool:
 class Frames:
     """The frames of a sealed file, found and unpacked one by one. `bytes_read` counts packed bytes, each once."""
 
-    def __init__(self, file: RandomAccess, limits: Limits = DEFAULT) -> None:
-        self._file, self._limits = file, limits
+    def __init__(self, packed: lines.Source, limits: Limits = DEFAULT) -> None:
+        self._source, self._limits = packed, limits
         self._unpacker = zstandard.ZstdDecompressor()
         self._tries = _TRIES
-        self.size = file.size()
+        self.size = packed.size
         self._covered = lines.Covered()
 
     @property
@@ -108,13 +97,13 @@ class Frames:
 
     def read(self, offset: int, n: int) -> bytes:
         """Packed bytes."""
-        found = self._file.read_at(offset, n)
+        found = self._source.read_at(offset, n)
         self._covered.add(offset, offset + len(found))
         return found
 
     def at(self, offset: int) -> Frame:
         """The frame that begins there; a skippable one has no text. BadFrame."""
-        head = self.read(offset, min(_HEADER_BYTES, self.size - offset))
+        head = self.read(offset, _HEADER_BYTES)
         if len(head) >= 8 and int.from_bytes(head[:4], "little") in _SKIPPABLE:
             size = 8 + int.from_bytes(head[4:8], "little")
             if offset + size > self.size:
@@ -161,7 +150,7 @@ class Frames:
             offset += max(len(block) - len(MAGIC) + 1, 1)
         return self.size
 
-    def in_seek_table(self) -> list[_Place] | None:
+    def in_seek_table(self) -> list[Frame] | None:
         """Where the frames with text are by the seek table; None if there is none, or it does not add up."""
         end = self.size
         if end < SEEK_FOOTER.size + 8:
@@ -179,7 +168,7 @@ class Frames:
         offsets = [*itertools.accumulate(packed, initial=0)]
         if offsets.pop() != end - size:
             return None
-        return [place for place in zip(offsets, packed, texts, strict=True) if place[2]]
+        return [Frame(*place) for place in zip(offsets, packed, texts, strict=True) if place[2]]
 
     def stream(self, frame: Frame) -> Iterator[bytes]:
         """The text of one frame in steps. BadFrame where it cannot go on."""
@@ -226,16 +215,20 @@ class SealedSource:
     SourceError if a temporary file is needed and there is no room for it; TooLarge.
     """
 
-    def __init__(self, file: RandomAccess, limits: Limits = DEFAULT, path: str | None = None) -> None:
-        self._packed, self._limits, self._path = Frames(file, limits), limits, path
-        self.damage: list[tuple[int, str]] = []
-        """Offset in the packed file and reason of each frame that could not be read whole."""
-        self._noted: set[int] = set()
+    def __init__(self, packed: lines.Source, limits: Limits = DEFAULT, path: Path | None = None) -> None:
+        self._packed, self._limits, self._path = Frames(packed, limits), limits, path
+        self._noted: dict[int, str] = {}
         self._spool: IO[bytes] | None = None
         self._cached: dict[int, bytes] = {}  # two neighbours, for reads over their edge, and the first: it has the meta
         self._frames = self._find_frames()
-        self._begins: list[int] = []  # where in the text each of them begins
-        self._lay_out()
+        most = limits.most_text_bytes(self._packed.size)
+        if most is not None and sum(frame.text_size or 0 for frame in self._frames) > most:
+            raise self._too_large()
+        sizes = [frame.text_size for frame in self._frames if frame.text_size is not None]
+        self._begins = [*itertools.accumulate(sizes, initial=0)]  # where in the text each of them begins
+        self._text_size = self._begins.pop()
+        if len(sizes) < len(self._frames) or max(sizes, default=0) > limits.frame_bytes:
+            self._text_size = self._unpack_all()
 
     @property
     def size(self) -> int:
@@ -244,6 +237,11 @@ class SealedSource:
     @property
     def bytes_read(self) -> int:
         return self._packed.bytes_read
+
+    @property
+    def damage(self) -> list[tuple[int, str]]:
+        """Offset in the packed file and reason of each frame that could not be read whole."""
+        return list(self._noted.items())
 
     @property
     def usual_text_bytes(self) -> int:
@@ -271,51 +269,43 @@ class SealedSource:
         if self._spool is not None:
             self._spool.close()
 
-    def _lay_out(self) -> None:
-        most = self._limits.most_text_bytes(self._packed.size)
-        if most is not None and sum(size or 0 for _, _, size in self._frames) > most:
-            raise self._too_large()
-        sizes = [size for _, _, size in self._frames if size is not None and size <= self._limits.frame_bytes]
-        if len(sizes) < len(self._frames):
-            self._text_size = self._unpack_all()
-            return
-        self._begins = [*itertools.accumulate(sizes, initial=0)]
-        self._text_size = self._begins.pop()
-
     def _text(self, i: int) -> bytes:
         if i not in self._cached:
             if i:
                 self._cached = {near: text for near, text in self._cached.items() if near == 0 or abs(near - i) == 1}
-            self._cached[i] = self._unpack(Frame(*self._frames[i]))
+            self._cached[i] = self._unpack(self._frames[i])
         return self._cached[i]
 
     def _unpack(self, frame: Frame) -> bytes:
         size = frame.text_size or 0
         try:
             text = self._packed.unpack(frame)
+            if len(text) == size:
+                return text
+            self._note(BadFrame(frame.offset, "a sealed frame does not hold what its header says"))
         except BadFrame as bad:
             self._note(bad)
-            text = b""
-        if len(text) != size:
-            self._note(BadFrame(frame.offset, "a sealed frame does not hold what its header says"))
-            text = bytes(size)
-        return text
+        return bytes(size)
 
     def _unpack_all(self) -> int:
         """All text into a temporary file, as far as it can be unpacked; returns its size.
 
         A NUL byte parts what could be read of a damaged frame from the next one.
         """
+        limits, packed_bytes = self._limits, self._packed.size
+        most = packed_bytes * limits.expansion + _STEP_BYTES
+        text_bytes, line_count = limits.most_text_bytes(packed_bytes), limits.most_lines(packed_bytes * USUAL_EXPANSION)
+        count = 0
         try:
             self._spool = spool = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close` or with this object
-            most = self._packed.size * self._limits.expansion + _STEP_BYTES
-            count = _Spooled(self._limits, self._packed.size)
-            for frame in itertools.starmap(Frame, self._frames):
+            for frame in self._frames:
                 try:
                     for text in self._packed.stream(frame):
-                        if not count.takes(text):
+                        count += text.count(b"\n")
+                        size = spool.tell() + len(text)
+                        if size > (text_bytes or size) or count > (line_count or count):
                             raise self._too_large()
-                        if spool.tell() + len(text) > most:
+                        if size > most:
                             self._note(BadFrame(frame.offset, "a sealed file unpacks to more than it may"))
                             return spool.seek(0, 2)
                         spool.write(text)
@@ -328,8 +318,7 @@ class SealedSource:
             raise
         except OSError as error:
             with contextlib.suppress(OSError):  # it cannot be emptied into the file either
-                if self._spool is not None:
-                    self._spool.close()
+                self.close()
             why = f"cannot be unpacked into a temporary file: {error.strerror}"
             remedy = "set TMPDIR to a folder on a disk with room, or unpack it there (zstd -d)"
             raise SourceError(why, path=self._path, remedy=remedy) from error
@@ -338,15 +327,12 @@ class SealedSource:
         return TooLarge("holds too much text for its size", path=self._path)
 
     def _note(self, bad: BadFrame) -> None:
-        if bad.offset not in self._noted:
-            self._noted.add(bad.offset)
-            self.damage.append((bad.offset, bad.reason))
+        self._noted.setdefault(bad.offset, bad.reason)
 
-    def _find_frames(self) -> list[_Place]:
-        table = self._packed.in_seek_table()
-        if table is not None:
+    def _find_frames(self) -> list[Frame]:
+        if (table := self._packed.in_seek_table()) is not None:
             return table
-        frames: list[_Place] = []
+        frames: list[Frame] = []
         offset, end = 0, self._packed.size
         while offset < end:
             try:
@@ -363,25 +349,9 @@ class SealedSource:
         return frames
 
 
-class _Spooled:
-    """Counts what is unpacked into a temporary file, as far as there is a limit."""
-
-    def __init__(self, limits: Limits, packed_bytes: int) -> None:
-        self._text_bytes = limits.most_text_bytes(packed_bytes)
-        self._lines = limits.most_lines(packed_bytes * USUAL_EXPANSION)
-
-    def takes(self, text: bytes) -> bool:
-        """Whether so much more may come."""
-        if self._text_bytes is not None:
-            self._text_bytes -= len(text)
-        if self._lines is not None:
-            self._lines -= text.count(b"\n")
-        return (self._text_bytes or 0) >= 0 and (self._lines or 0) >= 0
-
-
-def first_text(file: RandomAccess, limits: Limits = DEFAULT) -> bytes:
+def first_text(packed: lines.Source, limits: Limits = DEFAULT) -> bytes:
     """How the text of a sealed file begins, up to `limits.head_bytes`; less if its first frame is damaged or short."""
-    frames, found = Frames(file, limits), b""
+    frames, found = Frames(packed, limits), b""
     with contextlib.suppress(BadFrame):
         for text in frames.texts():
             found += text

@@ -21,13 +21,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import zstandard
 
 from rollout.errors import Conflict, NotARollout, UsageError, WriteError
 from rollout.files.disk import AppendFile, FileSystem, ReadFile
+from rollout.files.plain import FileSource
 from rollout.files.port import Holder, explained
 from rollout.files.sealed.reader import (
     SEEK_FOOTER,
@@ -39,7 +40,8 @@ from rollout.files.sealed.reader import (
     is_sealed,
     twin,
 )
-from rollout.files.staging import HALF_MADE, hidden, new_file, status_of
+from rollout.files.staging import HALF_MADE, hidden, replace, status_of
+from rollout.format import lines
 from rollout.limits import DEFAULT, MIB, Limits
 
 FRAME_BYTES = MIB
@@ -91,26 +93,27 @@ def seal(
             raise UsageError("its name does not end in .jsonl", path=path, remedy="give it one that does")
         plain = _locked(fs, path, held, held_by)
         plain.sync()  # or a crash could leave it cut short, beside a sealed one that then does not count
-        _check_leftover(fs, target, plain, held, held_by)
+        if _is_leftover(fs, target, plain, held, held_by) is False:
+            raise WriteError("a sealed file holds another text", path=target, remedy="move one of the two away")
         before = (plain.size(), fs.status(path).mtime_ns)
-        packer = zstandard.ZstdCompressor(level=level, write_checksum=True, write_content_size=True)
         tell = _Steps(progress, 2 * before[0])
-        with new_file(fs, target) as (new, name):
-            held.callback(new.close)
-            _write_frames(new, plain, before[0], packer, frame_bytes, tell)
-            new.set_mtime(before[1])
-            new.sync()
-            same = _reads_as(new, plain, before[0], tell)
+
+        def check(name: Path) -> None:
+            with contextlib.closing(fs.open_read(name)) as new:
+                made = SealedSource(FileSource(new))
+                texts = tell.over(lines.chunks(made, 0, made.size, FRAME_BYTES))
+                same = _is_prefix(texts, plain) == made.size == before[0] and not made.damage
             _check_unchanged(fs, path, plain, before)
             if not same:
                 remedy = "the plain file is as it was; look after the disk"
                 raise WriteError("cannot be sealed: the sealed file reads back another text", path=path, remedy=remedy)
-            fs.rename(name, target)
-        fs.sync_dir(target.parent)
+
+        frames = _frames(tell.over(_cut(FileSource(plain), frame_bytes)), level)
+        replace(fs, target, frames, check=check, mtime_ns=before[1], held=held)
         _check_unchanged(fs, path, plain, before)
         fs.unlink(path)
         fs.sync_dir(target.parent)
-        return SealResult(target, before[0], new.size())
+        return SealResult(target, before[0], fs.status(target).size)
 
 
 def unseal(
@@ -129,11 +132,20 @@ def unseal(
     path = standing(fs, path)
     other = twin(path)
     with explained(path, "unsealed"), contextlib.ExitStack() as held:
-        if _is_plain(fs, path):
-            if other is not None and status_of(fs, other) is not None:
-                _drop_leftover(fs, path, other, held, held_by)
-            else:
+        with contextlib.closing(fs.open_read(path)) as file:
+            is_plain = not is_sealed(file.read_at(0, 4))
+        if is_plain and path.suffix == ".zst":
+            raise NotARollout("holds no Zstandard frame", path=path, remedy="if it is plain, take .zst off its name")
+        if is_plain:
+            if other is None or status_of(fs, other) is None:
                 _sweep(fs, path, held, held_by)
+                return path
+            plain = _locked(fs, path, held, held_by)
+            if _is_leftover(fs, other, plain, held, held_by):  # a sealed file with another text stays
+                plain.sync()  # neither its last bytes nor its name may be on the disk yet
+                fs.sync_dir(path.parent)
+                fs.unlink(other)
+                fs.sync_dir(path.parent)
             return path
         if other is None or path.suffix != ".zst":
             raise UsageError("is sealed, but its name does not end in .jsonl.zst", path=path, remedy="rename it")
@@ -141,22 +153,17 @@ def unseal(
         if status_of(fs, other) is not None:  # somebody else was faster
             return other
         tell = _Steps(progress, 2 * sealed.size())
-        with new_file(fs, other) as (new, name):
-            held.callback(new.close)
-            try:
-                for text in _texts(sealed, limits, tell):
-                    new.append(text)
-                new.set_mtime(fs.status(path).mtime_ns)
-                new.sync()
-                same = _is_prefix(_texts(sealed, limits, tell), new) == new.size()
-            except BadFrame as bad:
-                raise _damaged(path, bad) from None
-            if not same:
-                remedy = "the sealed file is as it was; look after the disk"
-                raise WriteError("cannot be unsealed: the plain file reads back another text", path=path, remedy=remedy)
-            tell.finish()
-            fs.rename(name, other)
-        fs.sync_dir(other.parent)
+
+        def check(name: Path) -> None:
+            with contextlib.closing(fs.open_read(name)) as new:
+                if _is_prefix(_texts(path, sealed, limits, tell), new) == new.size():
+                    return
+            remedy = "the sealed file is as it was; look after the disk"
+            raise WriteError("cannot be unsealed: the plain file reads back another text", path=path, remedy=remedy)
+
+        texts = _texts(path, sealed, limits, tell)
+        replace(fs, other, texts, check=check, mtime_ns=fs.status(path).mtime_ns, held=held)
+        tell.add(2 * sealed.size())  # what was not looked at counts as done
         fs.unlink(path)
         fs.sync_dir(other.parent)
         return other
@@ -173,9 +180,11 @@ class _Steps:
         if self._progress is not None:
             self._progress(self._done, self._total)
 
-    def finish(self) -> None:
-        """What was not looked at counts as done."""
-        self.add(self._total)
+    def over(self, texts: Iterable[bytes]) -> Iterator[bytes]:
+        """The texts, each of which counts as done when the next one is asked for."""
+        for text in texts:
+            yield text
+            self.add(len(text))
 
 
 def _measured(fs: FileSystem, path: Path) -> SealResult | None:
@@ -183,18 +192,8 @@ def _measured(fs: FileSystem, path: Path) -> SealResult | None:
     with contextlib.closing(fs.open_read(path)) as file:
         if not is_sealed(file.read_at(0, 4)):
             return None
-        with contextlib.closing(SealedSource(file, path=str(path))) as source:
+        with contextlib.closing(SealedSource(FileSource(file), path=path)) as source:
             return SealResult(path, source.size, file.size())
-
-
-def _is_plain(fs: FileSystem, path: Path) -> bool:
-    """NotARollout for a file that is named as a sealed one and is none."""
-    with contextlib.closing(fs.open_read(path)) as file:
-        if is_sealed(file.read_at(0, 4)):
-            return False
-    if path.suffix == ".zst":
-        raise NotARollout("holds no Zstandard frame", path=path, remedy="if it is plain, take .zst off its name")
-    return True
 
 
 def _locked(fs: FileSystem, path: Path, held: contextlib.ExitStack, held_by: Holder) -> AppendFile:
@@ -205,57 +204,31 @@ def _locked(fs: FileSystem, path: Path, held: contextlib.ExitStack, held_by: Hol
     return file
 
 
-def _write_frames(
-    new: AppendFile, plain: ReadFile, size: int, packer: zstandard.ZstdCompressor, frame_bytes: int, tell: _Steps
-) -> None:
+def _frames(texts: Iterable[bytes], level: int) -> Iterator[bytes]:
+    """The sealed file of the texts of its frames."""
+    packer = zstandard.ZstdCompressor(level=level, write_checksum=True, write_content_size=True)
     table = bytearray()
-    for text in _cut(plain, size, frame_bytes):
+    for text in texts:
         packed = packer.compress(text)
-        new.append(packed)
         table += struct.pack("<II", len(packed), len(text))
-        tell.add(len(text))
+        yield packed
     footer = SEEK_FOOTER.pack(len(table) // 8, 0, SEEK_FOOTER_MAGIC)
-    new.append(struct.pack("<II", SEEK_TABLE_MAGIC, len(table) + len(footer)) + table + footer)
+    yield struct.pack("<II", SEEK_TABLE_MAGIC, len(table) + len(footer)) + table + footer
 
 
-def _cut(plain: ReadFile, size: int, frame_bytes: int) -> Iterator[bytes]:
-    """The first `size` bytes in the texts of frames; at least one."""
+def _cut(plain: FileSource, frame_bytes: int) -> Iterator[bytes]:
+    """The texts of the frames: one at least."""
     at = 0
-    while at < size or not size:
-        text = plain.read_at(at, min(frame_bytes, size - at))
-        if at + len(text) < size:
-            end = text.rfind(b"\n") + 1
-            text = text[:end] if end else _to_line_end(plain, at, size, text)
-        yield text
-        if not text:
-            return  # an empty file, or one that was cut meanwhile: who reads back will see
-        at += len(text)
-
-
-def _to_line_end(plain: ReadFile, at: int, size: int, text: bytes) -> bytes:
-    """`text`, which stands at `at`, and what follows up to a line end or to the longest frame."""
-    pieces, length = [text], len(text)
-    stop = min(size - at, LONGEST_FRAME_BYTES)
-    while length < stop and (piece := plain.read_at(at + length, min(len(text), stop - length))):
-        end = piece.find(b"\n") + 1
-        pieces.append(piece[:end] if end else piece)
-        length += len(pieces[-1])
-        if end:
-            break
-    return b"".join(pieces)
-
-
-def _reads_as(new: ReadFile, plain: ReadFile, size: int, tell: _Steps) -> bool:
-    """Whether a reader finds in the sealed file the first `size` bytes of the plain one, and no damage."""
-    source = SealedSource(new)
-    at = 0
-    while at < source.size:
-        text = source.read_at(at, FRAME_BYTES)
-        if not text or text != plain.read_at(at, len(text)):
-            break
-        at += len(text)
-        tell.add(len(text))
-    return at == source.size == size and not source.damage
+    while at < plain.size:
+        end = min(at + frame_bytes, plain.size)
+        if end < plain.size:
+            cut = lines.last_line_end(plain, at, end)
+            most = min(max(at + LONGEST_FRAME_BYTES, end), plain.size)
+            end = cut if cut > at else lines.first_line_end(plain, end, most)
+        yield plain.read_at(at, end - at)
+        at = end
+    if not at:
+        yield b""
 
 
 def _check_unchanged(fs: FileSystem, path: Path, plain: ReadFile, before: tuple[int, int]) -> None:
@@ -264,22 +237,21 @@ def _check_unchanged(fs: FileSystem, path: Path, plain: ReadFile, before: tuple[
         raise Conflict("has changed while it was sealed", path=path, remedy=remedy)
 
 
-def _texts(sealed: AppendFile, limits: Limits, tell: _Steps) -> Iterator[bytes]:
-    """All text; BadFrame. A file that ends before its first frame is none."""
-    frames = Frames(sealed, limits)
+def _texts(path: Path, sealed: AppendFile, limits: Limits, tell: _Steps) -> Iterator[bytes]:
+    """All text. WriteError at the first damage; a file that ends before its first frame is none."""
+    frames = Frames(FileSource(sealed), limits)
     told = 0
-    for text in frames.texts():
-        yield text
-        tell.add(frames.bytes_read - told)
-        told = frames.bytes_read
+    try:
+        for text in frames.texts():
+            yield text
+            tell.add(frames.bytes_read - told)
+            told = frames.bytes_read
+    except BadFrame as bad:
+        remedy = "read it as it is, fork it with copy=True, or restore it from a copy"
+        raise WriteError(f"cannot be unsealed: {bad.reason}", path=path, offset=bad.offset, remedy=remedy) from None
 
 
-def _damaged(path: Path, bad: BadFrame) -> WriteError:
-    remedy = "read it as it is, fork it with copy=True, or restore it from a copy"
-    return WriteError(f"cannot be unsealed: {bad.reason}", path=path, offset=bad.offset, remedy=remedy)
-
-
-def _is_prefix(texts: Iterator[bytes], plain: ReadFile) -> int | None:
+def _is_prefix(texts: Iterable[bytes], plain: ReadFile) -> int | None:
     """How many bytes the texts have if a plain file begins with them, else None."""
     at = 0
     for text in texts:
@@ -299,26 +271,17 @@ def _sweep(fs: FileSystem, path: Path, held: contextlib.ExitStack, held_by: Hold
                 fs.unlink(name)
 
 
-def _is_leftover(sealed: AppendFile, plain: ReadFile) -> bool:
-    """Whether a crash in a seal or an unseal left it beside the plain file, which may have grown since."""
-    with contextlib.suppress(BadFrame):
-        return _is_prefix(Frames(sealed).texts(), plain) is not None
-    return False
+def _is_leftover(
+    fs: FileSystem, sealed: Path, plain: ReadFile, held: contextlib.ExitStack, held_by: Holder
+) -> bool | None:
+    """Whether a crash in a seal or an unseal left the sealed file beside the plain one, which may have grown since.
 
-
-def _check_leftover(fs: FileSystem, target: Path, plain: ReadFile, held: contextlib.ExitStack, held_by: Holder) -> None:
-    """Locks a sealed file that is there already. WriteError if it holds what the plain one does not."""
-    with contextlib.suppress(FileNotFoundError):
-        if not _is_leftover(_locked(fs, target, held, held_by), plain):
-            raise WriteError("a sealed file holds another text", path=target, remedy="move one of the two away")
-
-
-def _drop_leftover(fs: FileSystem, path: Path, sealed: Path, held: contextlib.ExitStack, held_by: Holder) -> None:
-    """Takes away what a crash left; a sealed file with another text stays: the plain one counts."""
-    plain = _locked(fs, path, held, held_by)
-    with contextlib.suppress(FileNotFoundError):
-        if _is_leftover(_locked(fs, sealed, held, held_by), plain):
-            plain.sync()  # neither its last bytes nor its name may be on the disk yet
-            fs.sync_dir(path.parent)
-            fs.unlink(sealed)
-            fs.sync_dir(path.parent)
+    It is locked from now on. None: there is none.
+    """
+    try:
+        file = _locked(fs, sealed, held, held_by)
+        return _is_prefix(Frames(FileSource(file)).texts(), plain) is not None
+    except FileNotFoundError:
+        return None
+    except BadFrame:
+        return False

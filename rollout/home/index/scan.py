@@ -29,6 +29,7 @@ from rollout.files.bases import Bases
 from rollout.files.disk import REAL, FileSystem
 from rollout.files.encrypted.keys import NO_KEYS, Keys
 from rollout.files.lineage import Head, Lineage, Opened, open_bytes, open_path, visible_end
+from rollout.files.plain import FileSource
 from rollout.files.sealed.reader import first_text, is_sealed
 from rollout.fold.checkpoint import Kept, Memory, keep
 from rollout.fold.collector import Collector
@@ -140,7 +141,7 @@ def _scan_head(path: Path, fs: FileSystem, keys: Keys, limits: Limits) -> Scan:
     """What is told of a file beyond the limits: what its head says, and that it is one."""
     with contextlib.closing(fs.open_read(path)) as file:
         sealed = is_sealed(file.read_at(0, 4))
-        head = first_text(file, limits) if sealed else file.read_at(file.data_start(), limits.head_bytes)
+        head = first_text(FileSource(file), limits) if sealed else file.read_at(file.data_start(), limits.head_bytes)
         with contextlib.closing(open_bytes(head, keys=keys, limits=limits)) as opened:
             opened.path = path  # whose name tells the thread where the head does not
             told = entry_of_meta(opened.session, opened.thread or "")
