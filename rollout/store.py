@@ -102,12 +102,12 @@ class Store:
         label = in_force().around(labels.label(session_id, tags))
         thread, created = self._ports.new_id(), self._ports.clock()
         part = new_session_meta(
-            thread,
-            timestamp(created),
-            VERSION,
             more,
+            id=thread,
+            timestamp=timestamp(created),
             cwd=os.fspath(cwd),
             originator=originator,
+            cli_version=VERSION,
             source=source,
             model_provider=model_provider,
             base_instructions=base_instructions,

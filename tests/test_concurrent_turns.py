@@ -18,7 +18,7 @@ import pytest
 
 import rollout
 from rollout import SessionLog, Store
-from rollout.dialects.codex.new_records import ABORTED_TEXT
+from rollout.dialects.codex.encoder import ABORTED_TEXT
 from rollout.errors import RecordError, UsageError, WriteError
 from rollout.files.port import Durability
 from rollout.session.turn import AsyncTurn

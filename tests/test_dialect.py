@@ -63,7 +63,6 @@ SHOWING = ("rollout_cli", "rollout.agent_tools")
 STILL = {
     # rollout.adapters
     "rollout.adapters.agents.turns",
-    "rollout.adapters.agents.usage",
     # rollout.files
     "rollout.files.log_end",
     "rollout.files.positions",

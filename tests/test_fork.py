@@ -11,7 +11,7 @@ import pytest
 
 import rollout
 from rollout import SessionLog, State, Store, at_ordinal
-from rollout.dialects.codex.new_records import ABORTED_TEXT
+from rollout.dialects.codex.encoder import ABORTED_TEXT
 from rollout.errors import NotFound, UsageError
 from rollout.files.port import Durability
 from rollout.files.recovery import unmark

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import rollout
 from rollout import Label, Store
 from rollout.dialects.codex import envelope as codec
-from rollout.dialects.codex.new_records import ABORTED_TEXT
+from rollout.dialects.codex.encoder import ABORTED_TEXT
 from rollout.files.port import Durability
 from rollout.format.labels import UNLABELLED, label_of
 from tests import builders as b

@@ -14,7 +14,7 @@ import pytest
 import rollout
 from rollout import Store
 from rollout.dialects.codex import encoder
-from rollout.dialects.codex.new_records import ABORTED_TEXT
+from rollout.dialects.codex.encoder import ABORTED_TEXT
 from rollout.errors import Closed, Conflict, RecordError, UsageError
 from rollout.files.lineage import holds_record
 from rollout.format import strict_json

@@ -13,7 +13,7 @@ import pytest
 
 import rollout
 from rollout import OpenTurn, SessionLog, Store
-from rollout.dialects.codex.new_records import ABORTED_TEXT
+from rollout.dialects.codex.encoder import ABORTED_TEXT
 from rollout.errors import Locked, NotFound, Poisoned, UsageError, WriteError
 from rollout.files.port import Durability
 from rollout.testing.disk import Effect, Fault, OpKind, SimulatedDisk

@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rollout.dialects.codex.new_records import ABORTED_TEXT
+from rollout.dialects.codex.encoder import ABORTED_TEXT
 from rollout.files.port import Durability
 from rollout.session.log import SessionLog
 from rollout.session.turn import OpenTurn

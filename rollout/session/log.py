@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Raw
 
-from rollout.dialects.codex import encoder, new_records
+from rollout.dialects.codex import encoder
 from rollout.dialects.codex.encoder import AnyItem, Part
 from rollout.dialects.codex.item_events import PAGINATED, item_events_of
 from rollout.errors import NotFound, RolloutError, UsageError, WriteError
@@ -169,10 +169,10 @@ class SessionLog:
         """
         turn_id = self._ports.new_id()
         parts = [
-            *new_records.turn_started(turn_id, None, None),
-            new_records.compaction(replacement_history, message),
-            new_records.compaction_told(),
-            *new_records.turn_completed(turn_id, None),
+            *encoder.turn_started(turn_id, None, None),
+            encoder.compaction(replacement_history, message),
+            encoder.compaction_told(),
+            *encoder.turn_completed(turn_id, None),
         ]
         return self._recorder.write(parts, atomic=True, alone="the log cannot be compacted by hand")
 
@@ -180,14 +180,14 @@ class SessionLog:
         """Takes back the newest so many user boundaries that still stand (S2)."""
         if type(num_turns) is not int or not 1 <= num_turns < 1 << 32:
             raise UsageError(f"{num_turns!r} turns cannot be rolled back", remedy="give a number from 1 on")
-        parts = [new_records.turns_rolled_back(num_turns)]
+        parts = [encoder.turns_rolled_back(num_turns)]
         return self._recorder.write(parts, atomic=True, alone="nothing can be rolled back")
 
     def remove_items(self, num_items: int) -> int:
         """Takes the newest so many items out of the history (S3), whatever turns they belong to."""
         if type(num_items) is not int or num_items < 1:
             raise UsageError(f"{num_items!r} items cannot be removed", remedy="give a number from 1 on")
-        return self._recorder.write([new_records.items_removed(num_items)])
+        return self._recorder.write([encoder.items_removed(num_items)])
 
     def commit(self) -> int:
         """Returns when all that was appended is on the disk: so many bytes from the start."""

@@ -17,9 +17,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from rollout.dialects.codex import encoder
-from rollout.dialects.codex.encoder import Part
+from rollout.dialects.codex.encoder import Part, turn_aborted
 from rollout.dialects.codex.item_events import ItemEvents
-from rollout.dialects.codex.new_records import turn_aborted
 from rollout.errors import Closed, Displaced, Poisoned, UsageError
 from rollout.files import recovery
 from rollout.files.encrypted.lines import LineCipher

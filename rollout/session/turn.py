@@ -18,9 +18,8 @@ import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
-from rollout.dialects.codex import encoder, new_records
-from rollout.dialects.codex.encoder import AnyItem, Part
-from rollout.dialects.codex.new_records import ABORT_REASONS, turn_aborted
+from rollout.dialects.codex import encoder
+from rollout.dialects.codex.encoder import ABORT_REASONS, AnyItem, Part, turn_aborted
 from rollout.errors import Closed, RolloutError, UsageError
 from rollout.format.labels import Label
 from rollout.session.block_exit import AwaitedBlockExit, BlockExit
@@ -51,7 +50,7 @@ class OpenTurn:
         self.id = recorder.ports.new_id()
         self.label = label
         self._recorder = recorder
-        self._begin_parts = new_records.turn_started(self.id, context, model_context_window)
+        self._begin_parts = encoder.turn_started(self.id, context, model_context_window)
         self._awaited: AsyncTurn | None = None
         self._holder: Callable[[], object] = weakref.ref(self)
         self._has_begun = False
@@ -109,7 +108,7 @@ class OpenTurn:
     def _completed(self, turn: OpenedTurn) -> tuple[Sequence[Part], None]:
         if self._abort_reason is not None:
             return turn_aborted(self.id, self._abort_reason), None
-        return new_records.turn_completed(self.id, turn.last_message), None
+        return encoder.turn_completed(self.id, turn.last_message), None
 
     async def __aenter__(self) -> AsyncTurn:
         self._awaited = AsyncTurn(self, self._recorder)
@@ -125,7 +124,7 @@ class OpenTurn:
 
     def user(self, text: str, images: Iterable[str] = (), *, expected_end: int | None = None) -> int:
         """A user's message (the first one, or one that steers the running turn); `images` are URLs, data: too."""
-        parts = new_records.user_message(text, list(images))
+        parts = encoder.user_message(text, list(images))
         return self._recorder.write_in_turn(self.id, parts, expected_end=expected_end)
 
     def append(self, item: AnyItem, *, expected_end: int | None = None) -> int:
@@ -141,7 +140,7 @@ class OpenTurn:
         """
         encoded = encoder.encode_item(item)
         is_told = encoded[2] == "assistant"  # most are not
-        parts = functools.partial(self._said, [encoded]) if is_told else (new_records.item(encoded[0]),)
+        parts = functools.partial(self._said, [encoded]) if is_told else (encoder.item(encoded[0]),)
         return self._recorder.write_in_turn(self.id, parts, expected_end=expected_end)
 
     def append_all(self, items: Iterable[AnyItem], *, expected_end: int | None = None) -> int:
@@ -165,12 +164,12 @@ class OpenTurn:
         The turn's context is written again behind it, or another one, as the model is to know it from the
         replacement (`context_updates(None, …)`); with None it is not, and the next turn tells it anew (S4, S8).
         """
-        parts = [new_records.compaction(replacement_history, message)]
+        parts = [encoder.compaction(replacement_history, message)]
         if context is KEEP:
             parts += self._begin_parts[1:]
         elif context is not None:
-            parts.append(new_records.turn_context(self.id, context))
-        parts.append(new_records.compaction_told())
+            parts.append(encoder.turn_context(self.id, context))
+        parts.append(encoder.compaction_told())
         return self._recorder.write_in_turn(self.id, parts, atomic=True)
 
     def abort(self, reason: str = "interrupted") -> None:
@@ -195,11 +194,11 @@ class OpenTurn:
         parts: list[Part] = []
         for payload, kind, role in items:
             if role == "assistant" and kind == "message":
-                told, text, plans = new_records.assistant_message(payload, self._recorder.thread, self.id, turn.plans)
+                told, text, plans = encoder.assistant_message(payload, self._recorder.thread, self.id, turn.plans)
                 parts += told
                 turn = turn._replace(last_message=text or turn.last_message, plans=plans)
             else:
-                parts.append(new_records.item(payload))
+                parts.append(encoder.item(payload))
         return parts, turn
 
     def interrupt(self, error: BaseException) -> None:

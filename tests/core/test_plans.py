@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rollout
-from rollout.dialects.codex.new_records import split_plans
+from rollout.dialects.codex.encoder import split_plans
 from tests.builders import completed, event, log, started
 
 

@@ -20,7 +20,7 @@ from typing import Any
 
 from rollout.adapters.agents.opaque import item_of, items_of, part_of
 from rollout.adapters.agents.turns import Used, changes
-from rollout.dialects.codex import new_records
+from rollout.dialects.codex import encoder
 from rollout.dialects.codex.dialect import CODEX
 from rollout.dialects.codex.encoder import Part
 from rollout.files.source import Origin
@@ -97,7 +97,7 @@ class ItemLog:
             is_kept = newest.can_be_kept
         if not newest.entries:
             return None
-        end = recorder.write([new_records.items_removed(1)])
+        end = recorder.write([encoder.items_removed(1)])
         if is_kept:
             self._newest = dataclasses.replace(newest, end=end, entries=newest.entries[:-1])
         return newest.entries[-1]
@@ -137,7 +137,7 @@ class ItemLog:
             )  # a missing base may bring more back
             if between is None and prunes is not None:
                 between = self._between(recorder, len(expected), prunes)
-            taken = new_records.items_removed(len(expected)) if between is None else new_records.compaction([])
+            taken = encoder.items_removed(len(expected)) if between is None else encoder.compaction([])
             self._write(recorder, [taken, *(between or []), *parts])
             return True
 
@@ -145,7 +145,7 @@ class ItemLog:
 
     def replace_all(self, parts: Sequence[Part]) -> None:
         """Puts items in the place of all that there are, as one durable batch."""
-        self.write([new_records.compaction([]), *parts])
+        self.write([encoder.compaction([]), *parts])
 
     def _kept_or_read(self, path: Path, limit: int | None) -> Sequence[Entry]:
         newest, end = self._newest, None

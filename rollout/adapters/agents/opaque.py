@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from rollout.dialects.codex import encoder, new_records
+from rollout.dialects.codex import encoder
 from rollout.dialects.codex.dialect import CODEX
 from rollout.dialects.codex.encoder import Part
 from rollout.errors import RecordError
@@ -60,14 +60,14 @@ def _part_of(item: object) -> Part:
         kind, role = item.get("type"), item.get("role")
         is_shown = type(kind) is str and (role is None or type(role) is str) and is_visible(kind, role)
         if is_shown and shapes.fault(kind, payload) is None:
-            return new_records.item(payload)
+            return encoder.item(payload)
         # The SDK's short forms: a message without a type, or with a text as its content.
         is_typeless = "type" not in item and "content" in item
         if (is_typeless or kind == "message") and type(role) is str and role in _SHOWN_ROLES:
             made, has_text = payload, type(item.get("content")) is str
             if has_text:
                 part = {"type": "output_text" if role == "assistant" else "input_text", "text": item["content"]}
-                made = encoder.encode_value({**item, "content": [part]})
+                made = encoder.encode({**item, "content": [part]})
             if is_typeless:
                 made = b'{"type":"message",' + made[1:]
             if (has_text or is_typeless) and shapes.fault("message", made) is None:
@@ -78,7 +78,7 @@ def _part_of(item: object) -> Part:
 
 
 def _marked(payload: bytes, how: str | None) -> Part:
-    return new_records.item(payload, b',"item":%b' % msgspec.json.encode(how) if how else b"")
+    return encoder.item(payload, b',"item":%b' % msgspec.json.encode(how) if how else b"")
 
 
 def items_of(entries: Sequence[Entry]) -> list[Any]:

@@ -45,8 +45,7 @@ def tell_usage(usage: Usage, current: Current) -> Part:
     last = _tokens(usage)
     before = dict.fromkeys(_TOKENS, 0) if current.usage is None else _tokens(current.usage)
     totals = {name: _count(current.totals.get(name)) + last[name] - before[name] for name in _TOKENS}
-    info = {"total_token_usage": totals, "last_token_usage": last, "model_context_window": None}
-    return encoder.event("token_count", {"info": info, "rate_limits": None, "run_usage": msgspec.to_builtins(usage)})
+    return encoder.tokens_counted(totals, last, msgspec.to_builtins(usage))
 
 
 def add_up(used: Iterable[Used]) -> dict[str, int] | None:

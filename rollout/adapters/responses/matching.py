@@ -14,8 +14,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from rollout.dialects.codex.contextual import is_program_message
-from rollout.dialects.codex.media import shown_part
-from rollout.dialects.codex.prompt import PROGRAM_KEYS, unwrap_item
+from rollout.dialects.codex.prompt import PROGRAM_KEYS, shown_part, unwrap_item
 from rollout.items.kinds import Item, is_visible
 from rollout.items.truncation import Truncation, cut_text
 

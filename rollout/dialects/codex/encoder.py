@@ -1,4 +1,4 @@
-"""Records to lines: what may be written, and its one spelling.
+"""Records to lines: what may be written, its one spelling, and the records that a log writes of its own.
 
 A line is `{"timestamp":…,"type":…,"payload":…}` (an `ordinal` before the type where the log has them, then the keys of
 a label), compact, UTF-8. A value is JSON already or it is refused: nothing is turned into something else, and no number
@@ -8,6 +8,9 @@ before a byte is written. One thing is mended: a lone surrogate, which no file c
 
 A payload may hold what looks like the beginning of a line. A write that a crash cuts behind such an object would leave
 it as a record of its own (readers look for one behind a torn line), so its first key is spelled with an escape.
+
+An item and what is told of it stand together: a user's message has an event behind it, one of the assistant events
+ahead of it.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from __future__ import annotations
 import datetime
 import functools
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -22,23 +26,44 @@ import msgspec
 from msgspec import Raw
 
 from rollout.dialects.codex.envelope import Agent, WorldState
+from rollout.dialects.codex.names import TURN_ABORTED, TURN_COMPLETED, TURN_STARTED
 from rollout.errors import RecordError, UsageError
 from rollout.format import strict_json
 from rollout.format.surrogates import mend, mend_json, mend_text
 from rollout.items import shapes
 from rollout.items.history import History
-from rollout.items.kinds import is_visible
+from rollout.items.kinds import is_visible, texts_of
 from rollout.limits import DEFAULT
 
 AnyItem: TypeAlias = Mapping[str, Any] | bytes | bytearray | memoryview | Raw
 """One item: a mapping of JSON values, or its JSON."""
 
+ABORT_REASONS = ("interrupted", "replaced", "review_ended")
+ABORTED_TEXT = (
+    "<turn_aborted>\nThe previous turn was interrupted before it was finished. Commands that were running may still be "
+    "running in the background; those that were aborted may have been carried out in part.\n</turn_aborted>"
+)
 _BEGIN, _ESCAPED = b'{"timestamp":"', b'{"\\u0074imestamp":"'
 _JSON_SPACE = b" \t\r\n"
 _BYTES = (bytes, bytearray, memoryview, Raw)
 _PLAIN = frozenset({str, int, bool, type(None)})
 _encode = msgspec.json.Encoder(enc_hook=dict).encode  # only mappings come to the hook
 _NOT_FOR_CALLERS = frozenset({"id", "timestamp", "forked_from_id", "history_base", "history_mode"})
+_WRITTEN_ELSEWHERE = {
+    "session_meta": "it is written when a log is made",
+    "turn_context": "give it to turn()",
+    "compacted": "use compact()",
+}
+_EVENTS_WRITTEN_ELSEWHERE = {
+    **dict.fromkeys((*TURN_STARTED, *TURN_COMPLETED, TURN_ABORTED), "turn() writes it"),
+    "thread_rolled_back": "use rollback()",
+}
+_LINE_ENDS = r"[^\S\n]*(?:\n|\Z)"
+_PLAN = re.compile(
+    rf"^[^\S\n]*<proposed_plan>(?:{_LINE_ENDS}(.*?)(?:^[^\S\n]*</proposed_plan>{_LINE_ENDS}|\Z)"
+    rf"|([^\n]*)</proposed_plan>{_LINE_ENDS})",
+    re.MULTILINE | re.DOTALL,
+)
 
 
 class Part(NamedTuple):
@@ -66,6 +91,10 @@ class _Object(msgspec.Struct, frozen=True):
     pass
 
 
+class _Phase(msgspec.Struct):
+    phase: str | None = None
+
+
 _SHAPES: dict[str, Callable[[bytes], Any]] = {
     "": msgspec.json.Decoder(Raw).decode,
     "response_item": msgspec.json.Decoder(_Item).decode,
@@ -74,35 +103,19 @@ _SHAPES: dict[str, Callable[[bytes], Any]] = {
     "token_usage_record": msgspec.json.Decoder(_Object).decode,
     "inter_agent_communication": msgspec.json.Decoder(Agent).decode,
 }
-_WRITTEN_ELSEWHERE = {
-    "session_meta": "it is written when a log is made",
-    "turn_context": "give it to turn()",
-    "compacted": "use compact()",
-}
-_EVENTS_WRITTEN_ELSEWHERE = {
-    **dict.fromkeys(
-        ("task_started", "turn_started", "task_complete", "turn_complete", "turn_aborted"), "turn() writes it"
-    ),
-    "thread_rolled_back": "use rollback()",
-}
 
 
 def encode(value: object) -> bytes:
-    """Any JSON value, or JSON in bytes, as JSON on one line."""
-    if isinstance(value, _BYTES):
-        data = _one_line(bytes(value))
-        _shaped("", data)
-        return data
-    return encode_value(value)
-
-
-def encode_value(value: object) -> bytes:
-    """A JSON value as JSON on one line; bytes are none."""
-    return encode_mended(value)[0]
+    """Any JSON value, or JSON in bytes, as JSON on one line. RecordError."""
+    if not isinstance(value, _BYTES):
+        return encode_mended(value)[0]
+    data = _one_line(bytes(value))
+    _shaped("", data)
+    return data
 
 
 def encode_mended(value: object) -> tuple[bytes, object]:
-    """The same, and the value that it is the JSON of: `value` itself, or what mending its lone surrogates has left."""
+    """The JSON of a value, and the value that it is of: `value` itself, or what mending its surrogates has left."""
     try:
         try:
             _check(value)
@@ -116,33 +129,23 @@ def encode_mended(value: object) -> tuple[bytes, object]:
 
 
 def encode_item(item: AnyItem) -> tuple[bytes, str, str | None]:
-    """An item's JSON, its type and its role."""
-    if isinstance(item, _BYTES):
-        payload = _one_line(bytes(item))
-    else:
-        payload = encode_mended(item)[0]
+    """An item's JSON, its type and its role. RecordError, also for one that lacks what its type needs."""
+    payload = _one_line(bytes(item)) if isinstance(item, _BYTES) else encode_mended(item)[0]
     found = _shaped("response_item", payload)
-    _check_shape(found, payload)
     return payload, found.type, found.role
 
 
-def _check_shape(found: _Item, payload: bytes) -> None:
-    """Raises RecordError for an item that would have no effect, as it lacks what its type needs."""
-    why = shapes.fault(found.type, payload) if is_visible(found.type, found.role) else None
-    if why is not None:
-        raise RecordError(f"no {found.type} that a model could be sent: {why}", remedy="give it what it needs")
-
-
-def encode_items(items: Iterable[AnyItem]) -> list[Raw]:
-    """Items of a replacement_history."""
-    if isinstance(items, History):
-        return [Raw(items.raw(i)) for i in range(len(items))]
-    return [Raw(encode_item(item)[0]) for item in items]
-
-
-def event(type: str, keys: Mapping[str, Any]) -> Part:
-    """An event_msg."""
-    return Part("event_msg", encode({"type": type, **keys}))
+def record(type: str, payload: object) -> Part:
+    """A record of any type that no method of its own writes, known or not. RecordError."""
+    remedy = _WRITTEN_ELSEWHERE.get(type)
+    if remedy is not None:
+        raise RecordError(f"{type!r} is not to be written like this", remedy=remedy)
+    part = Part(type, encode(payload))
+    found = _shaped(type, part.payload) if type in _SHAPES else None
+    remedy = _EVENTS_WRITTEN_ELSEWHERE.get(found.type) if type == "event_msg" and found is not None else None
+    if found is not None and remedy is not None:
+        raise RecordError(f"{found.type!r} is not to be written like this", remedy=remedy)
+    return part
 
 
 def event_record(type: str, keys: Mapping[str, Any]) -> Part:
@@ -150,45 +153,29 @@ def event_record(type: str, keys: Mapping[str, Any]) -> Part:
     return record("event_msg", {"type": type, **keys})
 
 
-def record(type: str, payload: object) -> Part:
-    """A record of any type that no method of its own writes, known or not."""
-    remedy = _WRITTEN_ELSEWHERE.get(type)
-    if remedy is not None:
-        raise RecordError(f"{type!r} is not to be written like this", remedy=remedy)
-    part = Part(type, encode(payload))
-    if type in _SHAPES:
-        found = _shaped(type, part.payload)
-        if type == "response_item":
-            _check_shape(found, part.payload)
-        remedy = _EVENTS_WRITTEN_ELSEWHERE.get(found.type) if type == "event_msg" else None
-        if remedy is not None:
-            raise RecordError(f"{found.type!r} is not to be written like this", remedy=remedy)
-    return part
-
-
 def line(part: Part, unix_seconds: float, ordinal: int | None = None, label: bytes = b"") -> bytes:
-    """The line, with its end; `unix_seconds` is its time, `label` the envelope of a Label."""
+    """The line, with its end; `unix_seconds` is its time, `label` the envelope of a Label. RecordError."""
     return _enclose(_head_of(part.type, unix_seconds, ordinal, label), part)
 
 
 def lines(parts: Sequence[Part], unix_seconds: float, newest: int | None, label: bytes = b"") -> list[bytes]:
-    """The lines of records that are written at once, numbered behind the `newest`, or not at all."""
+    """The lines of records that are written at once, numbered behind the `newest`, or not at all. RecordError."""
     if newest is not None:
         return [line(part, unix_seconds, newest + n, label) for n, part in enumerate(parts, 1)]
-    if len(parts) > 1 and len({part.type for part in parts}) == 1:
-        return _enclose_all(_head_of(parts[0].type, unix_seconds, None, label), parts)
-    return [line(part, unix_seconds, None, label) for part in parts]
+    heads = {type: _head_of(type, unix_seconds, None, label) for type in {part.type for part in parts}}
+    return [_enclose(heads[part.type], part) for part in parts]
 
 
 def _head_of(type: str, unix_seconds: float, ordinal: int | None, label: bytes) -> bytes:
     """What a line has ahead of its payload."""
-    unix_ms = round(unix_seconds * 1000)
-    return _head(unix_ms, type, label if ordinal is None else b'"ordinal":%d,%b' % (ordinal, label))
+    numbered = label if ordinal is None else b'"ordinal":%d,%b' % (ordinal, label)
+    return _head(round(unix_seconds * 1000), type, numbered)
 
 
 @functools.lru_cache(maxsize=16)  # many records are of one millisecond
 def _head(unix_ms: int, type: str, keys: bytes) -> bytes:
-    return b'{"timestamp":"%b",%b"type":%b,"payload":' % (_timestamp(unix_ms).encode(), keys, _encode(mend_text(type)))
+    time = timestamp(unix_ms / 1000).encode()
+    return b'{"timestamp":"%b",%b"type":%b,"payload":' % (time, keys, _encode(mend_text(type)))
 
 
 def _enclose(head: bytes, part: Part) -> bytes:
@@ -203,31 +190,10 @@ def _enclose(head: bytes, part: Part) -> bytes:
     return made
 
 
-def _enclose_all(head: bytes, parts: Sequence[Part]) -> list[bytes]:
-    """The same for many: looked at one by one only if all together are too much."""
-    block = b"".join([payload for _, payload, _ in parts])
-    if (
-        strict_json.count_opened(block) >= DEFAULT.depth
-        or len(parts) * 64 + len(head) + len(block) > DEFAULT.line_bytes
-        or _BEGIN in block
-    ):
-        return [_enclose(head, part) for part in parts]
-    return [b"%b%b%b}\n" % (head, payload, behind) for _, payload, behind in parts]
-
-
 def timestamp(unix_seconds: float) -> str:
     """UTC with milliseconds: 2026-03-20T10:00:02.000Z."""
-    return _timestamp(round(unix_seconds * 1000))
-
-
-def _timestamp(unix_ms: int) -> str:
-    second, ms = divmod(unix_ms, 1000)
-    return f"{_second(second)}.{ms:03d}Z"
-
-
-@functools.lru_cache(maxsize=4)
-def _second(unix_seconds: int) -> str:
-    return datetime.datetime.fromtimestamp(unix_seconds, datetime.UTC).isoformat()[:19]
+    moment = datetime.datetime.fromtimestamp(round(unix_seconds * 1000) / 1000, datetime.UTC)
+    return f"{moment.isoformat(timespec='milliseconds')[:-6]}Z"
 
 
 def _check(value: object) -> None:
@@ -268,28 +234,22 @@ def _one_line(data: bytes) -> bytes:
 
 
 def _shaped(type: str, payload: bytes) -> Any:
+    """What tells the kind of a payload that has all that a record of its type needs, and of an item, that its does."""
     try:
-        return _SHAPES[type](payload)
+        found = _SHAPES[type](payload)
     except msgspec.ValidationError as error:
         raise RecordError(f"not a {type or 'value'}: {error}") from None
     except (msgspec.DecodeError, RecursionError) as error:
         raise RecordError(f"not JSON: {error}") from None
+    if type == "response_item" and is_visible(found.type, found.role):
+        why = shapes.fault(found.type, payload)
+        if why is not None:
+            raise RecordError(f"no {found.type} that a model could be sent: {why}", remedy="give it what it needs")
+    return found
 
 
-def new_session_meta(
-    thread: str,
-    timestamp: str,
-    version: str,
-    more: Mapping[str, Any],
-    *,
-    cwd: str,
-    originator: str,
-    source: str | Mapping[str, Any],
-    model_provider: str,
-    base_instructions: str | Mapping[str, Any] | None,
-    git: Mapping[str, Any] | None,
-) -> Part:
-    """The session_meta of a new thread; `more` are further keys of it, and can say another `version`.
+def new_session_meta(more: Mapping[str, Any], **own: Any) -> Part:
+    """The session_meta of a new thread: its `own` keys, but for what is None, and those that its caller adds.
 
     Raises:
         UsageError: `more` has what is not for the caller to say.
@@ -297,16 +257,121 @@ def new_session_meta(
     """
     if reserved := sorted(_NOT_FOR_CALLERS & more.keys()):
         raise UsageError(f"{reserved[0]} is not for the caller to say", remedy="leave it out")
-    said = {"text": base_instructions} if isinstance(base_instructions, str) else base_instructions
-    meta = {
-        "id": thread,
-        "timestamp": timestamp,
-        "cwd": cwd,
-        "originator": originator,
-        "cli_version": version,
-        "source": source,
-        "model_provider": model_provider,
-        **({} if said is None else {"base_instructions": said}),
-        **({} if git is None else {"git": git}),
+    if isinstance(own["base_instructions"], str):
+        own["base_instructions"] = {"text": own["base_instructions"]}
+    return Part("session_meta", encode({**{key: value for key, value in own.items() if value is not None}, **more}))
+
+
+def event(type: str, keys: Mapping[str, Any]) -> Part:
+    """An event_msg that a log writes of its own."""
+    return Part("event_msg", encode({"type": type, **keys}))
+
+
+def item(payload: bytes, behind: bytes = b"") -> Part:
+    """An item, as its JSON; `behind` is what its line has behind that."""
+    return Part("response_item", payload, behind)
+
+
+def turn_started(turn_id: str, context: Mapping[str, Any] | None, window: int | None) -> list[Part]:
+    """The beginning of a turn; with its context, if it is a regular one. RecordError."""
+    mode = (context or {}).get("collaboration_mode")
+    kind = mode.get("mode") if isinstance(mode, Mapping) else mode
+    keys = {
+        "turn_id": turn_id,
+        "model_context_window": window,
+        "collaboration_mode_kind": kind if isinstance(kind, str) else "default",
     }
-    return Part("session_meta", encode({**meta, **more}))
+    return [event("task_started", keys), *([] if context is None else [turn_context(turn_id, context)])]
+
+
+def turn_context(turn_id: str, context: Mapping[str, Any] | str) -> Part:
+    """The settings of a turn. RecordError for what has no model, or is no JSON."""
+    if not isinstance(context, Mapping) or not isinstance(context.get("model"), str):
+        raise RecordError("a turn_context needs a model", remedy="give a TurnContext")
+    keys = {key: value for key, value in context.items() if key != "turn_id"}
+    return Part("turn_context", encode({"turn_id": turn_id, **keys}))
+
+
+def turn_completed(turn_id: str, last_message: str | None) -> list[Part]:
+    """The end of a turn; `last_message` is the newest one of the assistant in it."""
+    return [event("task_complete", {"turn_id": turn_id, "last_agent_message": last_message})]
+
+
+def turn_aborted(turn_id: str | None, reason: str = "interrupted") -> list[Part]:
+    """What ends a turn that is not completed: for the model (if it was interrupted), and for the reader."""
+    named = {} if turn_id is None else {"turn_id": turn_id}
+    ended = event("turn_aborted", {**named, "reason": reason})
+    return [_user(ABORTED_TEXT, []), ended] if reason == "interrupted" else [ended]
+
+
+def user_message(text: str, urls: Sequence[str]) -> list[Part]:
+    """What a user says, with images by their URLs."""
+    keys = {"message": text, "images": urls, "local_images": [], "text_elements": []}
+    return [_user(text, urls), event("user_message", keys)]
+
+
+def _user(text: str, urls: Sequence[str]) -> Part:
+    content = [{"type": "input_text", "text": text}, *({"type": "input_image", "image_url": url} for url in urls)]
+    return item(encode({"type": "message", "role": "user", "content": content}))
+
+
+def assistant_message(payload: bytes, thread: str, turn_id: str, plans: int) -> tuple[list[Part], str, int]:
+    """A message of the assistant and what is told of it; its text without plans, and how many of these the turn has.
+
+    `plans` is how many it had before.
+    """
+    text, found = split_plans("".join(texts_of(payload) or ()))
+    parts = []
+    if text:
+        try:
+            phase = msgspec.json.decode(payload, type=_Phase).phase
+        except msgspec.ValidationError:
+            phase = None
+        parts.append(event("agent_message", {"message": text, "phase": phase, "memory_citation": None}))
+    for number, plan in enumerate(found, plans + 1):
+        name = f"{turn_id}-plan" if number == 1 else f"{turn_id}-plan-{number}"
+        told = {"type": "Plan", "id": name, "text": plan}
+        parts.append(event("item_completed", {"thread_id": thread, "turn_id": turn_id, "item": told}))
+    return [*parts, item(payload)], text, plans + len(found)
+
+
+def split_plans(text: str) -> tuple[str, list[str]]:
+    """The text of an assistant without its plans, and the plans in order; lines keep their ends, blank plans are none.
+
+    A plan begins with a line that is its opening tag alone and ends with a line that is its closing tag alone, or with
+    the text; or it is one line that begins with the one and ends with the other. A tag among other words is no tag.
+    """
+    if "<proposed_plan>" not in text:
+        return text, []
+    plans = [found[1] if found[2] is None else found[2].strip() for found in _PLAN.finditer(text)]
+    return _PLAN.sub("", text), [plan for plan in plans if plan.strip()]
+
+
+def compaction(replacement_history: Iterable[AnyItem], message: str = "") -> Part:
+    """The history is `replacement_history` from here on. RecordError."""
+    if isinstance(replacement_history, History):
+        items = [Raw(replacement_history.raw(i)) for i in range(len(replacement_history))]
+    else:
+        items = [Raw(encode_item(item)[0]) for item in replacement_history]
+    return Part("compacted", encode({"message": message, "replacement_history": items}))
+
+
+def compaction_told() -> Part:
+    """Says to people that there was one."""
+    return event("context_compacted", {})
+
+
+def turns_rolled_back(count: int) -> Part:
+    """Takes back the newest user boundaries (S2)."""
+    return event("thread_rolled_back", {"num_turns": count})
+
+
+def items_removed(count: int) -> Part:
+    """Takes the newest items out (S3)."""
+    return event("items_removed", {"num_items": count})
+
+
+def tokens_counted(totals: Mapping[str, int], last: Mapping[str, int], run: object) -> Part:
+    """What the thread has used in all, and what was counted last; `run` is what an agents framework says of that."""
+    info = {"total_token_usage": totals, "last_token_usage": last, "model_context_window": None}
+    return event("token_count", {"info": info, "rate_limits": None, "run_usage": run})

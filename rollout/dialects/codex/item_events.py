@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 import msgspec
 
 from rollout.dialects.codex.contextual import is_contextual
+from rollout.dialects.codex.encoder import split_plans
 from rollout.dialects.codex.names import TURN_STARTED
-from rollout.dialects.codex.new_records import split_plans
 from rollout.format import strict_json
 from rollout.items.calls import OUTPUTS, has_failed, printed_by
 from rollout.items.kinds import texts_in
