@@ -64,8 +64,6 @@ STILL = {
     # rollout.adapters
     "rollout.adapters.agents.turns",
     # rollout.files
-    "rollout.files.log_end",
-    "rollout.files.positions",
     # rollout.session
     "rollout.session.log",
     "rollout.session.turn_context",

@@ -22,7 +22,7 @@ from tests import builders as b
 from tests import strategies as logs
 from tests.builders import assistant_item, user_item
 from tests.labelled import CALL, fill, ids, make, tags
-from tests.sessions import context, kinds, lines_of, texts
+from tests.sessions import context, die, kinds, lines_of, texts
 
 CASES = Path(__file__).parent.parent / "fixtures" / "cases"
 
@@ -50,7 +50,7 @@ def test_a_turn_that_a_crash_left_open_is_closed_with_its_label(store: Store) ->
         turn = log.turn(context(), session_id=given_id)
         turn.__enter__()
         turn.user("q")
-        log._recorder.writer.close()
+        die(log)
         with store.open(log.id) as again:
             again.event("x")
         assert kinds(log.path)[-3:] == ["response_item", "turn_aborted", "x"]

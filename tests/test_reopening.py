@@ -18,15 +18,10 @@ from rollout.errors import Locked, NotFound, Poisoned, UsageError, WriteError
 from rollout.files.port import Durability
 from rollout.testing.disk import Effect, Fault, OpKind, SimulatedDisk
 from tests.builders import assistant_item, user_item
-from tests.sessions import a_log, a_store, context, interrupt, kinds, lines_of, take_turn, texts
+from tests.sessions import a_log, a_store, context, die, interrupt, kinds, lines_of, take_turn, texts
 
 ROOT = Path(__file__).parent.parent
 CASES = ROOT / "fixtures" / "cases"
-
-
-def die(log: SessionLog) -> None:
-    """What a process that is killed leaves: its bytes, and no lock."""
-    log._recorder.writer.close()
 
 
 def leave_open(log: SessionLog) -> OpenTurn:

@@ -1,7 +1,6 @@
 """How a log ends: the turn that is left open, and the last ordinal.
 
-Looked for from the newest record back, as far as the last lifecycle event; a log without any is read whole, but its
-lines are not decoded.
+Looked for from the newest record back, as far as the last event that begins or ends a turn.
 """
 
 from __future__ import annotations
@@ -11,12 +10,12 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from rollout.dialects.codex import envelope as codec
-from rollout.dialects.codex.names import TURN_ABORTED, TURN_COMPLETED, TURN_STARTED
+from rollout.dialects.codex.envelope import Envelope, records_in, turn_id_of
+from rollout.dialects.codex.events import event_of
 from rollout.format import lines, records
 from rollout.format.labels import UNLABELLED, Label, label_of
 from rollout.format.records import Segment
-from rollout.items.kinds import Head
+from rollout.items.events import TurnAborted, TurnEnded, TurnStarted
 from rollout.limits import DEFAULT, KIB, Limits
 
 _NEAR = dataclasses.replace(DEFAULT, first_chunk_bytes=8 * KIB)
@@ -47,25 +46,19 @@ def ending_of(segments: Iterable[Segment], limits: Limits = DEFAULT) -> Ending:
     """The ending of a lineage, newest segment first."""
     ordinal, is_newest = None, True
     aborts: list[str | None] = []
-    for data, envelope in _newest_first(segments, limits):
+    for data, record in _newest_first(segments, limits):
         if is_newest:
             ordinal, is_newest = ordinal_of(data), False
-        kind = event_kind(envelope)
-        if kind in TURN_COMPLETED:
-            return Ending(None, ordinal, codec.turn_id_of(data))
-        if kind == TURN_ABORTED:
-            aborts.append(codec.turn_id_of(data))
-        elif kind in TURN_STARTED:
-            turn_id = codec.turn_id_of(data)
-            if any(turn_id is None or other is None or other == turn_id for other in aborts):
-                return Ending(None, ordinal, turn_id)
-            return Ending(LeftOpen(turn_id, label_of(data)), ordinal, turn_id)
+        match event_of(data, record, False):
+            case TurnEnded():
+                return Ending(None, ordinal, turn_id_of(data))
+            case TurnAborted(turn_id):
+                aborts.append(turn_id)
+            case TurnStarted(turn_id):
+                if any(turn_id is None or other is None or other == turn_id for other in aborts):
+                    return Ending(None, ordinal, turn_id)
+                return Ending(LeftOpen(turn_id, label_of(data)), ordinal, turn_id)
     return Ending(None, ordinal)
-
-
-def event_kind(envelope: codec.Envelope) -> str | None:
-    """The type of the event that a line holds; None for any other line."""
-    return envelope.payload.type if envelope.type == "event_msg" and isinstance(envelope.payload, Head) else None
 
 
 def ordinal_of(line: bytes) -> int | None:
@@ -82,16 +75,7 @@ def newest_ordinal(source: lines.Source) -> int | None:
     return None if newest is None else ordinal_of(newest[0])
 
 
-def _newest_first(segments: Iterable[Segment], limits: Limits) -> Iterator[tuple[bytes, codec.Envelope]]:
-    """The newest record, and those that can be lifecycle events."""
-    is_newest = True
+def _newest_first(segments: Iterable[Segment], limits: Limits) -> Iterator[tuple[bytes, Envelope]]:
     for line in records.backward(segments, limits):
-        if is_newest or _may_tell(line.data):
-            found = codec.records_in(line.data, limits.depth)
-            is_newest = is_newest and not found
-            yield from ((data, envelope) for _, data, envelope in reversed(found))
-
-
-def _may_tell(line: bytes) -> bool:
-    """Whether the name of a lifecycle event can be in a line: as it is, or with escapes in it."""
-    return b"_started" in line or b"_complete" in line or b"_aborted" in line or b"\\u" in line
+        for _, data, record in reversed(records_in(line.data, limits.depth)):
+            yield data, record

@@ -8,13 +8,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from rollout.dialects.codex.envelope import records_in, turn_id_of
-from rollout.dialects.codex.names import SESSION_META, TURN_ABORTED, TURN_COMPLETED, TURN_STARTED
+from rollout.dialects.codex.envelope import records_in
+from rollout.dialects.codex.events import event_of
+from rollout.dialects.codex.names import SESSION_META
 from rollout.errors import NotFound, UsageError
 from rollout.files.encrypted.reader import plain_source
-from rollout.files.log_end import event_kind, ordinal_of
+from rollout.files.log_end import ordinal_of
 from rollout.format import lines, records
 from rollout.format.records import Segment
+from rollout.items.events import TurnAborted, TurnEnded, TurnsRemoved, TurnStarted
 from rollout.limits import DEFAULT, KIB, Limits
 
 _AROUND_BYTES = 64 * KIB
@@ -90,13 +92,13 @@ def extent_of_turn(
             break
         extent, found = Extent(line.segment, line.end, line.ends), records_in(line.data, limits.depth)
         for _, data, envelope in found:
-            kind = event_kind(envelope)
-            if behind is None and kind in TURN_STARTED:
-                is_explicit, turn_id = True, turn_id_of(data)
-            elif kind == "thread_rolled_back" and behind is not None:
+            event = event_of(data, envelope, False)
+            if behind is None and isinstance(event, TurnStarted):
+                is_explicit, turn_id = True, event.turn_id
+            elif isinstance(event, TurnsRemoved) and behind is not None:
                 return behind
-            elif (kind in TURN_COMPLETED and is_explicit) or (
-                kind == TURN_ABORTED and _fits(turn_id, turn_id_of(data))
+            elif (isinstance(event, TurnEnded) and is_explicit) or (
+                isinstance(event, TurnAborted) and _fits(turn_id, event.turn_id)
             ):
                 return extent
         if any(envelope.type != SESSION_META for _, _, envelope in found):
