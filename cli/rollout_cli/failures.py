@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import re
-import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import rollout
 from rollout_cli.terminal import NoOutput
 
 if TYPE_CHECKING:
     import typer
-
-    import rollout
 
 FINE, DAMAGE_FOUND, WRONG_USAGE, UNREADABLE, INTERRUPTED, READER_GONE = 0, 1, 2, 3, 130, 141
 
@@ -42,11 +40,10 @@ def explain_failure(error: Exception) -> tuple[str, int]:
     """What happened and what to do, and the exit code."""
     import typer
 
-    library: Any = sys.modules.get("rollout.errors")  # an error of the library cannot come before its import
     if isinstance(error, typer.TyperException):
         return _explain_usage(error), WRONG_USAGE
-    if library is not None and isinstance(error, library.RolloutError):
-        return explain_error(error), WRONG_USAGE if isinstance(error, library.UsageError) else UNREADABLE
+    if isinstance(error, rollout.RolloutError):
+        return explain_error(error), WRONG_USAGE if isinstance(error, rollout.UsageError) else UNREADABLE
     if isinstance(error, NoOutput):
         return f"{error}; send it to a file or a pipe that can take it", UNREADABLE
     if isinstance(error, OSError):
@@ -60,17 +57,16 @@ def explain_failure(error: Exception) -> tuple[str, int]:
 
 def explain_error(error: rollout.RolloutError) -> str:
     """An error of the library, and what to do, also where it gives no remedy of its own."""
-    from rollout.errors import RecordError, UsageError, WriteError
-
-    if error.remedy:
-        return str(error)
-    remedies: tuple[tuple[type[rollout.RolloutError], str], ...] = (
-        (UsageError, "see rollout --help"),
-        (RecordError, "rollout verify lists what is odd in the file"),
-        (WriteError, "check that there is room, and who may write there, and run it again"),
-    )
-    remedy = next((each for kind, each in remedies if isinstance(error, kind)), "check the file and who may read it")
-    return f"{error}; {remedy}"
+    match error:
+        case rollout.RolloutError(remedy=str()):
+            return str(error)
+        case rollout.UsageError():
+            return f"{error}; see rollout --help"
+        case rollout.RecordError():
+            return f"{error}; rollout verify lists what is odd in the file"
+        case rollout.WriteError():
+            return f"{error}; check that there is room, and who may write there, and run it again"
+    return f"{error}; check the file and who may read it"
 
 
 def _explain_usage(error: typer.TyperException) -> str:

@@ -9,6 +9,10 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import msgspec
+
+import rollout
+
 Item = Mapping[str, Any]
 SUMMARY = "summary"
 """The label of what a compaction left of the history before it, as a message of role user."""
@@ -35,20 +39,16 @@ def describe(item: Item, *, left_by: object = None) -> Described:
     compaction that the item comes from, if it is known.
     """
     kind = _text(item.get("type")) or "item"
-    known = _DESCRIPTIONS.get(kind)
-    told = Described(kind, to_json(item)) if known is None else known(item)
-    if told.label != "user":
-        return told
-    import rollout
-
-    is_summary = rollout.is_summary(item, left_by if isinstance(left_by, str) else None)
-    return told._replace(label=SUMMARY) if is_summary else told
+    label, tell = _DESCRIPTIONS.get(kind, (kind, to_json))
+    if kind == "message":
+        label = _text(item.get("role")) or label
+        if label == "user" and rollout.is_summary(item, left_by if isinstance(left_by, str) else None):
+            label = SUMMARY
+    return Described(label, tell(item))
 
 
 def describe_at(items: Sequence[Item], index: int) -> Described:
     """The same of an item of a history, which knows what its compactions have left."""
-    import rollout
-
     told = describe(items[index])
     is_summary = isinstance(items, rollout.History) and items.is_summary(index)
     return told._replace(label=SUMMARY) if is_summary else told
@@ -73,8 +73,6 @@ def texts(content: object) -> str:
 
 def to_json(value: object) -> str:
     """Compact JSON, whatever the value; integers of any size."""
-    import msgspec
-
     return msgspec.json.encode(value).decode()
 
 
@@ -88,71 +86,59 @@ def _part(part: object) -> str:
     return f"[{kind}]" if isinstance(kind, str) else to_json(part)
 
 
-def _message(item: Item) -> Described:
-    return Described(_text(item.get("role")) or "message", texts(item.get("content")))
+def _reasoning(item: Item) -> str:
+    shown = "\n".join(filter(None, (texts(item.get("summary")), texts(item.get("content")))))
+    return shown or ("(encrypted)" if item.get("encrypted_content") else "(empty)")
 
 
-def _reasoning(item: Item) -> Described:
-    shown = [text for text in (texts(item.get("summary")), texts(item.get("content"))) if text]
-    if not shown and item.get("encrypted_content"):
-        shown = ["(encrypted)"]
-    return Described("reasoning", "\n".join(shown) or "(empty)")
-
-
-def _call(arguments: str, item: Item) -> Described:
+def _call(arguments: str, item: Item) -> str:
     name = ".".join(part for part in (_text(item.get("namespace")), _text(item.get("name"))) if part)
-    return Described("call", f"{name or '(no name)'}({texts(item.get(arguments))})")
+    return f"{name or '(no name)'}({texts(item.get(arguments))})"
 
 
-def _shell_call(item: Item) -> Described:
+def _shell_call(item: Item) -> str:
     action = item.get("action")
     command = action.get("command") if isinstance(action, Mapping) else None
     words = [word for word in command if isinstance(word, str)] if isinstance(command, list) else []
-    return Described("call", f"shell({' '.join(words) if words else texts(action)})")
+    return f"shell({' '.join(words) or texts(action)})"
 
 
-def _search_call(item: Item) -> Described:
+def _search_call(item: Item) -> str:
     action = item.get("action")
     query = action.get("query") if isinstance(action, Mapping) else None
-    return Described("call", f"web_search({query if isinstance(query, str) else texts(action)})")
+    return f"web_search({query if isinstance(query, str) else texts(action)})"
 
 
-def _output(key: str, item: Item) -> Described:
-    return Described("output", texts(item.get(key)))
+def _compaction(item: Item) -> str:
+    return "(encrypted summary)" if item.get("encrypted_content") else to_json(item)
 
 
-def _compaction(item: Item) -> Described:
-    return Described("compaction", "(encrypted summary)" if item.get("encrypted_content") else to_json(item))
-
-
-def _agent_message(item: Item) -> Described:
+def _agent_message(item: Item) -> str:
     sender, receiver = _text(item.get("author")), _text(item.get("recipient"))
-    return Described("agent", f"{sender or '?'} to {receiver or '?'}: {texts(item.get('content'))}")
-
-
-def _image(item: Item) -> Described:
-    return Described("image", _text(item.get("revised_prompt")) or "(generated)")
+    return f"{sender or '?'} to {receiver or '?'}: {texts(item.get('content'))}"
 
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-_DESCRIPTIONS: dict[str, Callable[[Item], Described]] = {
-    "message": _message,
-    "reasoning": _reasoning,
-    "function_call": functools.partial(_call, "arguments"),
-    "custom_tool_call": functools.partial(_call, "input"),
-    "tool_search_call": functools.partial(_call, "arguments"),
-    "local_shell_call": _shell_call,
-    "web_search_call": _search_call,
-    "function_call_output": functools.partial(_output, "output"),
-    "custom_tool_call_output": functools.partial(_output, "output"),
-    "local_shell_call_output": functools.partial(_output, "output"),
-    "tool_search_output": functools.partial(_output, "tools"),
-    "image_generation_call": _image,
-    "compaction": _compaction,
-    "compaction_summary": _compaction,
-    "context_compaction": _compaction,
-    "agent_message": _agent_message,
+_ARGUMENTS, _OUTPUT = functools.partial(_call, "arguments"), ("output", lambda item: texts(item.get("output")))
+_DESCRIPTIONS: dict[str, tuple[str, Callable[[Item], str]]] = {
+    "message": ("message", lambda item: texts(item.get("content"))),
+    "reasoning": ("reasoning", _reasoning),
+    "function_call": ("call", _ARGUMENTS),
+    "custom_tool_call": ("call", functools.partial(_call, "input")),
+    "tool_search_call": ("call", _ARGUMENTS),
+    "local_shell_call": ("call", _shell_call),
+    "web_search_call": ("call", _search_call),
+    "function_call_output": _OUTPUT,
+    "custom_tool_call_output": _OUTPUT,
+    "local_shell_call_output": _OUTPUT,
+    "tool_search_output": ("output", lambda item: texts(item.get("tools"))),
+    "image_generation_call": ("image", lambda item: _text(item.get("revised_prompt")) or "(generated)"),
+    "compaction": ("compaction", _compaction),
+    "compaction_summary": ("compaction", _compaction),
+    "context_compaction": ("compaction", _compaction),
+    "agent_message": ("agent", _agent_message),
 }
+"""The label and the text of each type of item; a message is labelled by its role."""

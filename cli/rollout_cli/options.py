@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share, and the command class that reads them.
+"""The program as typer builds it: its commands, how they read their words, arguments and options that several share.
 
 A *reference* is what names a rollout: a thread id or the beginning of one, a name, a path, or `-1` for the newest.
 """
@@ -10,14 +10,20 @@ import enum
 import functools
 import inspect
 import re
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+import rollout
+from rollout_cli import __version__
+from rollout_cli.cells import NARROW_COLUMNS
+from rollout_cli.commands import COMMANDS, module_of
 from rollout_cli.completion import sessions, turns
+from rollout_cli.terminal import NARROWEST_COLUMNS, Output
 
 POSITION_AT = re.compile(r"-[1-9][0-9]*(@.*)?", re.DOTALL)
 """A word that is no option, though it begins as one: a position, or a moment of it. Only ASCII digits count."""
@@ -25,6 +31,40 @@ _AGE = re.compile(r"([0-9]{1,5})\s*([smhdw])")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _REFERENCE = "The id of a session or the beginning of one, its name, its path, or -1 for the newest."
+
+
+def make_app(names: Iterable[str] = COMMANDS) -> typer.Typer:
+    """The program with these commands; each takes a while to build."""
+    names, columns = tuple(names), shutil.get_terminal_size().columns
+    is_narrow = len(names) == 1 and columns < NARROW_COLUMNS  # the frames of a command's help would cut its options
+    context: dict[str, object] = {"help_option_names": ["-h", "--help"]}
+    app = typer.Typer(
+        name="rollout",
+        cls=Program,
+        epilog="Exit codes: 0 fine, 1 damage found (verify, repair, doctor), 2 wrong usage, 3 could not read or write.",
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings=context | ({"terminal_width": max(columns, NARROWEST_COLUMNS)} if is_narrow else {}),
+        rich_markup_mode=None if is_narrow else "rich",
+    )
+    app.callback()(_options)
+    for name in names:
+        app.command(name, cls=PositionCommand, rich_help_panel=COMMANDS[name])(getattr(module_of(name), name))
+    return app
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        Output().print([(f"rollout {__version__}",)])
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", "-V", help="Print the version.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Read and keep the session logs of coding agents: what the model sees, and why."""
 
 
 class PositionCommand(TyperCommand):
@@ -201,11 +241,9 @@ def tags(given: list[str] | None) -> dict[str, str] | None:
     """`--tag KEY=VALUE` as the library takes it. UsageError without the `=`."""
     if not given:
         return None
-    from rollout.errors import UsageError
-
     for each in given:
         if "=" not in each:
-            raise UsageError(f"{each!r} is no tag", remedy="give --tag KEY=VALUE")
+            raise rollout.UsageError(f"{each!r} is no tag", remedy="give --tag KEY=VALUE")
     return {key: value for key, _, value in (each.partition("=") for each in given)}
 
 
@@ -217,11 +255,9 @@ def directory(text: str) -> str:
 
 def age(text: str) -> datetime.timedelta:
     """`30d`, `12h`, `2w` as a span of time. UsageError for anything else."""
-    from rollout.errors import UsageError
-
     found = _AGE.fullmatch(text.strip().lower())
     if found is None:
-        raise UsageError(f"{text!r} is no age", remedy="give a number and s, m, h, d or w: 30d, 12h, 2w")
+        raise rollout.UsageError(f"{text!r} is no age", remedy="give a number and s, m, h, d or w: 30d, 12h, 2w")
     return datetime.timedelta(**{_UNITS[found[2]]: int(found[1])})
 
 
@@ -238,6 +274,6 @@ def moment(text: str | None, *, ends: bool = False) -> datetime.datetime | None:
         day = datetime.timedelta(days=1 if ends and _DATE.fullmatch(text.strip()) else 0)
         return (datetime.datetime.fromisoformat(text.strip()) + day).astimezone(datetime.UTC)
     except (ValueError, OverflowError):
-        from rollout.errors import UsageError
-
-        raise UsageError(f"{text!r} is no date", remedy="give 2026-03-20, 2026-03-20T10:00, or an age: 7d") from None
+        raise rollout.UsageError(
+            f"{text!r} is no date", remedy="give 2026-03-20, 2026-03-20T10:00, or an age: 7d"
+        ) from None

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 
 _UNSAFE_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
 _BLANK = frozenset(
@@ -88,21 +89,15 @@ def printable_json(encoded: bytes) -> bytes:
     return encoded.decode().translate(_json_escapes).encode()
 
 
-def _escape_around_joiners(text: str) -> list[str]:
+def _escape_around_joiners(text: str) -> Iterator[str]:
     """What `str.translate` cannot do: keep U+200D and U+FE0E/F where they make a picture out of their neighbours."""
-    shown: list[str] = []
     for at, char in enumerate(text):
-        before = text[at - 1] if at else ""
-        after = text[at + 1] if at + 1 < len(text) else ""
+        kept, before, after = False, text[at - 1 : at], text[at + 1 : at + 2]
         if char == "\u200d":
-            picture = text[at - 2] if before == "\ufe0f" and at > 1 else before
-            kept = _is_picture(picture) and _is_picture(after)
+            kept = _is_picture(text[at - 2 : at - 1] if before == "\ufe0f" else before) and _is_picture(after)
         elif char in "\ufe0e\ufe0f":
-            kept = _is_picture(before) or (before != "" and before in "#*0123456789" and after == "\u20e3")
-        else:
-            kept = False
-        shown.append(char if kept else _escapes[ord(char)])
-    return shown
+            kept = _is_picture(before) or (before in {*"#*0123456789"} and after == "\u20e3")
+        yield char if kept else _escapes[ord(char)]
 
 
 def _is_picture(char: str) -> bool:

@@ -8,6 +8,7 @@ neither. Rich is imported for a terminal only.
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import itertools
 import os
@@ -77,18 +78,20 @@ class Output:
         self.columns: int | None = None
         if self.is_terminal:
             self.columns = min(max(shutil.get_terminal_size().columns, NARROWEST_COLUMNS), WIDEST_COLUMNS)
-        self._made_console: Console | None = None
 
     def print(self, rows: Iterable[Row]) -> None:
         """Print each row as it comes. On a terminal a line that is too long for it is cut, unless it is `Wrapped`."""
         for row in rows:
             if isinstance(row, Block):
-                for line in printable(row.text, lines=True).split("\n"):
-                    self._write_wrapped((" " * row.indent_columns, (line, row.style)))
-            elif isinstance(row, Wrapped):
-                self._write_wrapped(row)
-            else:
-                self._write(row)
+                texts = printable(row.text, lines=True).split("\n")
+                self.print(Wrapped((" " * row.indent_columns, (text, row.style))) for text in texts)
+                continue
+            with _writing():
+                if self.columns is None:
+                    self._file.write("".join(printable(text) for text, _ in _pairs(row)).rstrip() + "\n")
+                    continue
+                for line in self._fitted(row, self.columns):
+                    self._console.print(line, soft_wrap=True)
 
     def print_json(self, pieces: Iterable[bytes]) -> None:
         """Print pieces of UTF-8 JSON, each of whole tokens, one behind the other, and a line end."""
@@ -105,41 +108,28 @@ class Output:
             self._file.buffer.flush()
         return size
 
-    def _write(self, line: Line) -> None:
-        """One line, cut where the terminal ends."""
-        with _writing():
-            if self.columns is None:
-                self._file.write("".join(printable(_text(span)) for span in line).rstrip() + "\n")
-                return
-            text = _styled(line)
-            text.rstrip()
-            text.truncate(self.columns, overflow="ellipsis")
-            self._console.print(text, soft_wrap=True)
-
-    def _write_wrapped(self, line: Line) -> None:
-        """One line that goes on in the next one where the terminal ends, indented as far as its label is wide."""
-        if self.columns is None:
-            self._write(line)
+    def _fitted(self, row: Line, columns: int) -> Iterator[Text]:
+        """The line cut where the terminal ends, or going on in the next one, indented as far as its label is wide."""
+        if not isinstance(row, Wrapped):
+            line = _styled(row)
+            line.rstrip()
+            line.truncate(columns, overflow="ellipsis")
+            yield line
             return
-        with _writing():
-            label = _styled(line[:1])
-            is_label = len(line) > 1 and label.plain.endswith(" ") and label.cell_len <= self.columns // 2
-            before, text = (label, _styled(line[1:])) if is_label else (_styled(()), _styled(line))
-            for part in text.wrap(self._console, self.columns - before.cell_len):
-                shown = before + part
-                shown.rstrip()
-                self._console.print(shown, soft_wrap=True)
-                before = _styled((" " * before.cell_len,))
+        label = _styled(row[:1])
+        is_label = len(row) > 1 and label.plain.endswith(" ") and label.cell_len <= columns // 2
+        before, text = (label, _styled(row[1:])) if is_label else (_styled(()), _styled(row))
+        for part in text.wrap(self._console, columns - before.cell_len):
+            line = before + part
+            line.rstrip()
+            yield line
+            before = _styled((" " * before.cell_len,))
 
-    @property
+    @functools.cached_property
     def _console(self) -> Console:
-        if self._made_console is None:
-            from rich.console import Console
+        from rich.console import Console
 
-            self._made_console = Console(
-                file=self._file, width=self.columns, highlight=False, markup=False, emoji=False
-            )
-        return self._made_console
+        return Console(file=self._file, width=self.columns, highlight=False, markup=False, emoji=False)
 
 
 def flush() -> None:
@@ -214,18 +204,15 @@ def _start_bar(shown: contextlib.ExitStack, total: int, counted: str | None) -> 
     return lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _styled(line: Iterable[Span]) -> Text:
+def _styled(line: Line) -> Text:
     from rich.text import Text
 
-    text = Text()
-    for span in line:
-        style = "" if isinstance(span, str) else span[1]
-        text.append(printable(_text(span)), style or None)
-    return text
+    return Text.assemble(*((printable(text), style) for text, style in _pairs(line)))
 
 
-def _text(span: Span) -> str:
-    return span if isinstance(span, str) else span[0]
+def _pairs(line: Line) -> Iterator[tuple[str, str]]:
+    """Each text and its style."""
+    return ((span, "") if isinstance(span, str) else span for span in line)
 
 
 @contextlib.contextmanager
