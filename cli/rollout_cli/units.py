@@ -68,11 +68,8 @@ def duration(seconds: float | None) -> str:
 
 def seconds_between(before: str | None, after: str | None) -> float | None:
     """What passed between two recorded times; None where one is not there, or they go backwards."""
-    try:
-        begin, end = (datetime.datetime.fromisoformat(text or "") for text in (before, after))
-        passed = (end - begin).total_seconds()
-    except (ValueError, TypeError, OverflowError):
-        return None
+    begin, end = _moment(before), _moment(after)
+    passed = -1.0 if begin is None or end is None else (end - begin).total_seconds()
     return passed if passed >= 0 else None
 
 
