@@ -35,7 +35,7 @@ def main() -> NoReturn:
 def run(args: Sequence[str]) -> int:
     """Carry out one command line; the exit code. Prints one line for whatever goes wrong."""
     try:
-        from rollout_cli.options import make_app
+        from rollout_cli.program import make_app
 
         if shell := os.environ.get(COMPLETION_VARIABLE):
             from rollout_cli.completion import complete

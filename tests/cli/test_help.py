@@ -11,7 +11,7 @@ import pytest
 import typer.main
 from rollout_cli.commands import COMMANDS
 from rollout_cli.failures import explain_error, explain_failure
-from rollout_cli.options import make_app
+from rollout_cli.program import make_app
 
 import rollout
 from rollout import errors
