@@ -123,9 +123,8 @@ class _Labelled(msgspec.Struct, frozen=True, gc=False):
     payload: Raw | UnsetType = UNSET
 
 
-_labelled = msgspec.json.Decoder(_Labelled)
+_labelled, _values = msgspec.json.Decoder(_Labelled), msgspec.json.Decoder(dict[str, Raw] | None)
 _UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
-_values = msgspec.json.Decoder(dict[str, Raw])
 
 
 def read_label(line: bytes) -> tuple[Label, tuple[str, ...]]:
@@ -144,8 +143,14 @@ def read_label(line: bytes) -> tuple[Label, tuple[str, ...]]:
 @functools.lru_cache(maxsize=256)  # most lines of a log have the same one
 def _judge(raw_session_id: bytes, raw_tags: bytes) -> tuple[Label, tuple[str, ...]]:
     wrong: list[str] = []
-    tags = {} if raw_tags == b"null" else _read_tags(raw_tags, wrong)
-    session_id = None if raw_session_id == b"null" else _read_session_id(raw_session_id, wrong)
+    tags, session_id = _read_tags(raw_tags, wrong), None
+    try:
+        told = msgspec.json.decode(raw_session_id, type=str | None)
+        session_id = None if told is None else check_session_id(told)
+    except _UNREADABLE:
+        wrong.append("its session_id is not a string")
+    except UsageError as error:
+        wrong.append(error.message)
     tagged = tags.get(SESSION_ID)
     if tagged is not None and session_id not in (None, tagged):
         wrong.append(f"its tag session_id is {_shown(tagged)}, its session_id {session_id}")
@@ -153,18 +158,9 @@ def _judge(raw_session_id: bytes, raw_tags: bytes) -> tuple[Label, tuple[str, ..
     return Label(session_id, tags), tuple(wrong)
 
 
-def _read_session_id(raw: bytes, wrong: list[str]) -> SessionId | None:
-    value = _text(raw)
-    try:
-        return check_session_id(value)
-    except UsageError as error:
-        wrong.append("its session_id is not a string" if value is None else error.message)
-        return None
-
-
 def _read_tags(raw: bytes, wrong: list[str]) -> dict[str, str]:
     try:
-        values = _values.decode(raw)
+        values = _values.decode(raw) or {}
     except _UNREADABLE:
         wrong.append("its tags are no object")
         return {}
@@ -174,23 +170,13 @@ def _read_tags(raw: bytes, wrong: list[str]) -> dict[str, str]:
     tags: dict[str, str] = {}
     for key, value in values.items():
         try:
-            text = _text(value)
-            if text is None:
-                wrong.append(f"the tag {_shown(key)} is no string")
-            elif key == SESSION_ID:
-                tags[key] = check_session_id(text)
-            else:
-                tags |= _checked({key: text})
+            text = msgspec.json.decode(value, type=str)
+            tags |= {key: check_session_id(text)} if key == SESSION_ID else _checked({key: text})
+        except _UNREADABLE:
+            wrong.append(f"the tag {_shown(key)} is no string")
         except UsageError as error:
             wrong.append(error.message)
     return tags
-
-
-def _text(raw: bytes | Raw) -> str | None:
-    try:
-        return msgspec.json.decode(raw, type=str)
-    except _UNREADABLE:
-        return None
 
 
 def _checked(tags: Any) -> dict[str, str]:

@@ -13,18 +13,31 @@ from typing import Any, NamedTuple
 from rollout.format.strict_json import value_in
 from rollout.items.kinds import texts_in
 
+
+class Call(NamedTuple):
+    """A kind of call: its tool, where an item does not say; the keys that say what is asked; what its output is."""
+
+    tool: str
+    asked: tuple[str, ...]
+    output: str | None = None
+
+
 CALLS = {
-    "function_call": "(no name)",
-    "custom_tool_call": "(no name)",
-    "local_shell_call": "local_shell",
-    "web_search_call": "web_search",
-    "tool_search_call": "tool_search",
-    "image_generation_call": "image_generation",
+    "function_call": Call("(no name)", ("name", "arguments"), "function_call_output"),
+    "custom_tool_call": Call("(no name)", ("name", "input"), "custom_tool_call_output"),
+    "local_shell_call": Call("local_shell", ("action",), "function_call_output"),
+    "web_search_call": Call("web_search", ("action",)),
+    "tool_search_call": Call("tool_search", ("arguments",), "tool_search_output"),
+    "image_generation_call": Call("image_generation", ("revised_prompt",)),
 }
-"""The items that are calls, and what the tool is called where they do not say."""
-OUTPUTS = frozenset(
-    {"function_call_output", "custom_tool_call_output", "local_shell_call_output", "tool_search_output"}
-)
+"""The items that are calls."""
+OUTPUTS = {
+    "function_call_output": "output",
+    "custom_tool_call_output": "output",
+    "local_shell_call_output": "output",
+    "tool_search_output": "tools",
+}
+"""The items that answer them, and the key of the answer."""
 _HEAD_CHARACTERS = 600
 _CODE = re.compile(
     r"^(?:Exit code:|Process exited with code|exit_code:?) *(-?[0-9]{1,10})\b", re.MULTILINE | re.IGNORECASE
@@ -47,7 +60,8 @@ class Printed(NamedTuple):
 def name_of(item: Mapping[str, Any]) -> str:
     """The tool that a call is of, with its namespace."""
     parts = [part for part in (item.get("namespace"), item.get("name")) if isinstance(part, str) and part]
-    return ".".join(parts) or CALLS.get(str(item.get("type")), "(no name)")
+    kind = CALLS.get(str(item.get("type")))
+    return ".".join(parts) or ("(no name)" if kind is None else kind.tool)
 
 
 def has_failed(item: Mapping[str, Any]) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import bisect
 import collections
+import contextlib
 import functools
 import itertools
 import re
@@ -36,8 +37,8 @@ _LONG = b"w" * _KNOWN_BYTES
 _TO_SHAPE = bytes(_LONG[0] if chr(code).isalnum() or chr(code) in "_-.:" else 0x20 for code in range(128)) + b" " * 128
 _LEAST_CHARACTERS = 10
 """No secret that is named as one is shorter, its name included, and no known form is."""
-_SHORT_CHARACTERS, _MOST_SHORT = 64, 4096
-"""Texts of JSON repeat themselves if they are short: so many are remembered to hold no secret."""
+_SHORT_CHARACTERS = 64
+"""Texts and keys of JSON repeat themselves if they are short: what was found in them is remembered."""
 _SECRET_KEY = re.compile(rf"authorization|(?:{SECRET_NAME})(?!\w{{0,20}}id\b)", re.IGNORECASE)
 _PASSWORD_KEY = re.compile(PASSWORD_NAME, re.IGNORECASE)
 _TELLING_KEY = re.compile(r"auth|cookie|key-data", re.IGNORECASE)
@@ -66,7 +67,17 @@ def _any_known() -> re.Pattern[bytes]:
 @functools.lru_cache(maxsize=1024)
 def _naming(key: str) -> tuple[bool, bool, bool]:
     """Whether a key names a password, any other secret, what may hold one."""
-    return tuple(name.search(key) is not None for name in (_PASSWORD_KEY, _SECRET_KEY, _TELLING_KEY))  # type: ignore[return-value]  # three
+    return (
+        _PASSWORD_KEY.search(key) is not None,
+        _SECRET_KEY.search(key) is not None,
+        _TELLING_KEY.search(key) is not None,
+    )
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_plain(key: str) -> bool:
+    """Whether a key names no secret and holds none."""
+    return key != _SEALED_KEY and not any(_naming(key)) and not _spans(key)
 
 
 class Redactor:
@@ -76,8 +87,6 @@ class Redactor:
 
     def __init__(self) -> None:
         self.counts = collections.Counter()
-        self._clean: set[str] = set()
-        self._plain: set[str] = set()  # keys that name no secret and hold none
 
     @property
     def total(self) -> int:
@@ -86,29 +95,16 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """The text without its secrets."""
-        is_short = len(text) <= _SHORT_CHARACTERS
-        if is_short and (len(text) < _LEAST_CHARACTERS or text in self._clean):
+        if len(text) < _LEAST_CHARACTERS:
             return text
-        masked = self._masked(text)
-        if is_short and masked is text:
-            self._remember(text)
-        return masked
-
-    def _masked(self, text: str) -> str:
-        data = text.encode(errors="surrogatepass")
-        spans = _spans(data)
+        spans = _spans_of_short(text) if len(text) <= _SHORT_CHARACTERS else _spans(text)
         if not spans:
             return text
-        parts, done = [], 0
+        data, parts, done = text.encode(errors="surrogatepass"), [], 0
         for begin, end, kind in spans:
             parts += [data[done:begin], self._mask(kind).encode()]
             done = end
         return b"".join([*parts, data[done:]]).decode(errors="surrogatepass")
-
-    def _remember(self, text: str) -> None:
-        if len(self._clean) >= _MOST_SHORT:
-            self._clean.clear()
-        self._clean.add(text)
 
     def value(self, value: Any) -> Any:
         """A JSON value without secrets, in its keys too; a string under a key that names a secret is masked whole.
@@ -126,18 +122,13 @@ class Redactor:
 
     def _dict(self, values: dict[str, Any], named: str | None) -> dict[str, Any]:
         """Its keys too; `named` is what the value under the key `value` is called."""
-        made, plain, clean = {}, self._plain, self._clean
+        made = {}
         for key, value in values.items():
-            if key in plain and type(value) is str and named is None:  # most are
-                made[key] = value if len(value) < _LEAST_CHARACTERS or value in clean else self._string(value)
-                continue
-            called = named if key == "value" and named is not None else key
-            masked, made_of = self.text(key), self._named_value(called, value)
-            made[masked] = made_of
-            if key == masked and key != _SEALED_KEY and len(key) <= _SHORT_CHARACTERS and not any(_naming(key)):
-                if len(plain) >= _MOST_SHORT:
-                    plain.clear()
-                plain.add(key)
+            if named is None and len(key) <= _SHORT_CHARACTERS and _is_plain(key):  # most are
+                made[key] = self._string(value) if isinstance(value, str) else self.value(value)
+            else:
+                called = named if key == "value" and named is not None else key
+                made[self.text(key)] = self._named_value(called, value)
         return made
 
     def _list(self, values: list[Any]) -> list[Any]:
@@ -153,7 +144,7 @@ class Redactor:
         """The texts without the secrets that reach over more than one of them, or that one names for another."""
         pieces = [text.encode(errors="surrogatepass") for text in texts]
         begins = [0, *itertools.accumulate(len(piece) + len(between) for piece in pieces[:-1])]
-        for begin, end, kind in reversed(_spans(between.encode().join(pieces))):
+        for begin, end, kind in reversed(_spans(between.join(texts))):
             mask = self._mask(kind).encode()
             first, last = (bisect.bisect_right(begins, at) - 1 for at in (begin, end - 1))
             for n in range(first, last + 1):
@@ -163,24 +154,15 @@ class Redactor:
 
     def _string(self, text: str) -> str:
         """A text; one that is JSON is looked into: there may be escapes in its secrets."""
-        is_short = len(text) <= _SHORT_CHARACTERS
-        if is_short and (len(text) < _LEAST_CHARACTERS or text in self._clean):
+        if len(text) < _LEAST_CHARACTERS or (text.startswith("data:image/") and _PICTURE.fullmatch(text)):
             return text
-        if text.startswith("data:image/") and _PICTURE.fullmatch(text):
-            return text
-        inner = self._inside(text) if text[0] in "{[" and "\\" in text else text
-        masked = self._masked(inner)
-        if is_short and masked is text:
-            self._remember(text)
-        return masked
-
-    def _inside(self, text: str) -> str:
-        """JSON without secrets; what only begins as JSON does as it is."""
-        try:
-            before, cleaned = self.total, self.value(value_in(text))
-            return text if self.total == before else _encode(cleaned).decode()
-        except (ValueError, RecursionError):  # a number too long for text, a value too deep
-            return text
+        if text[0] in "{[" and "\\" in text:
+            with contextlib.suppress(
+                ValueError, RecursionError
+            ):  # what is too deep, or a number too long, to be written
+                before, cleaned = self.total, self.value(value_in(text))
+                text = text if self.total == before else _encode(cleaned).decode()
+        return self.text(text)
 
     def _named_value(self, key: str, value: Any) -> Any:
         if not isinstance(value, str):
@@ -201,8 +183,14 @@ class Redactor:
         return f"[redacted:{kind}]"
 
 
-def _spans(data: bytes) -> list[tuple[int, int, str]]:
-    """Where the secrets of a text begin and end, and of what kind they are, in order; none overlaps another."""
+@functools.lru_cache(maxsize=4096)
+def _spans_of_short(text: str) -> list[tuple[int, int, str]]:
+    return _spans(text)
+
+
+def _spans(text: str) -> list[tuple[int, int, str]]:
+    """Where in the bytes of a text its secrets are, and of what kind, in order; none overlaps another."""
+    data = text.encode(errors="surrogatepass")
     low = data.lower()
     words = _long_words(low)
     due: list[tuple[int, bytes, Rule]] = []

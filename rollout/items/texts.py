@@ -9,6 +9,7 @@ what stood before, and its summary is nobody's own words: both are left out, the
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,25 +17,13 @@ from typing import Any
 import msgspec
 
 from rollout.format.strict_json import decode_value, value_in
+from rollout.items.calls import CALLS, OUTPUTS
 from rollout.items.kinds import texts_of
 from rollout.limits import SEARCH_TEXT_CHARACTERS
 
 USER, ASSISTANT, TOOL_CALL, TOOL_OUTPUT = "user", "assistant", "tool_call", "tool_output"
 KINDS = (USER, ASSISTANT, TOOL_CALL, TOOL_OUTPUT)
 
-_CALLS = {
-    "function_call": ("name", "arguments"),
-    "custom_tool_call": ("name", "input"),
-    "local_shell_call": ("action",),
-    "web_search_call": ("action",),
-    "tool_search_call": ("arguments",),
-    "image_generation_call": ("revised_prompt",),
-}
-_OUTPUTS = {
-    "function_call_output": "output",
-    "custom_tool_call_output": "output",
-    "tool_search_output": "tools",
-}
 _SILENT_KEYS = frozenset({"type", "image_url", "encrypted_content"})
 _BASE64_CHARACTERS = 256
 _BASE64 = re.compile(rf"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/=_-]{{{_BASE64_CHARACTERS},}}+")
@@ -54,11 +43,11 @@ def text_of(
     if type == "message":
         texts = texts_of(item) or [] if role in (USER, ASSISTANT) else []
         return None if role is None or not texts or is_contextual(role, texts) else (role, "\n".join(texts))
-    if type in _CALLS:
+    if type in CALLS:
         value = decode_value(item)
-        return TOOL_CALL, "\n".join(filter(None, (_asked(value.get(key)) for key in _CALLS[type])))
-    if type in _OUTPUTS:
-        return TOOL_OUTPUT, _answered(decode_value(item).get(_OUTPUTS[type]))
+        return TOOL_CALL, "\n".join(filter(None, (_asked(value.get(key)) for key in CALLS[type].asked)))
+    if type in OUTPUTS:
+        return TOOL_OUTPUT, _answered(decode_value(item).get(OUTPUTS[type]))
     return None
 
 
@@ -97,14 +86,7 @@ def _opened(text: str) -> Any:
 
 def _joined(value: Any) -> str:
     """The strings and numbers of a JSON value in their order, those of a list of strings in one line."""
-    if isinstance(value, list) and all(isinstance(part, str) for part in value):
-        return " ".join(value)
-    found = []
-    for leaf in _leaves(value):
-        found.append(leaf)
-        if len(found) == _MOST_VALUES:
-            break
-    return "\n".join(found)
+    return "\n".join(itertools.islice(_leaves(value), _MOST_VALUES))
 
 
 def _leaves(value: Any) -> Iterator[str]:

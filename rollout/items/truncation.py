@@ -7,12 +7,14 @@ moved inward to a character's edge; 4 bytes are taken for a token.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 from rollout.limits import BYTES_PER_TOKEN
 
 Mode = Literal["bytes", "tokens"]
+_INSIDE = bytes(range(0x80, 0xC0))
+"""The bytes of a character behind its first one."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,10 +40,9 @@ def cut_texts(texts: Sequence[str], budget_bytes: int, mode: Mode) -> list[str]:
     total = sum(map(len, encoded))
     if total <= budget_bytes:
         return list(texts)
-    left = _take(encoded, budget_bytes // 2)
-    right = [part[::-1] for part in _take([part[::-1] for part in reversed(encoded)], budget_bytes - budget_bytes // 2)]
-    begin = [_decode_front(part) for part in left]
-    end = [_decode_back(part) for part in reversed(right)]
+    begin = [_whole_characters(part) for part in _take(encoded, budget_bytes // 2)]
+    left = _take((part[::-1] for part in reversed(encoded)), budget_bytes - budget_bytes // 2)
+    end = [part[::-1].lstrip(_INSIDE).decode("utf-8", "surrogatepass") for part in reversed(left)]
     if mode == "tokens":
         removed = f"{-(-(total - budget_bytes) // BYTES_PER_TOKEN)} tokens"
     else:
@@ -49,7 +50,7 @@ def cut_texts(texts: Sequence[str], budget_bytes: int, mode: Mode) -> list[str]:
     return [part for part in [*begin, f"…{removed} truncated…", *end] if part]
 
 
-def _take(parts: Sequence[bytes], budget_bytes: int) -> list[bytes]:
+def _take(parts: Iterable[bytes], budget_bytes: int) -> list[bytes]:
     taken = []
     for part in parts:
         if budget_bytes <= 0:
@@ -59,23 +60,10 @@ def _take(parts: Sequence[bytes], budget_bytes: int) -> list[bytes]:
     return taken
 
 
-def _decode_front(data: bytes) -> str:
-    return _strip_cut_character(data).decode("utf-8", "surrogatepass")
-
-
-def _decode_back(data: bytes) -> str:
-    begin = 0
-    while begin < len(data) and data[begin] & 0xC0 == 0x80:
-        begin += 1
-    return data[begin:].decode("utf-8", "surrogatepass")
-
-
-def _strip_cut_character(data: bytes) -> bytes:
-    begin = len(data)
-    while begin > 0 and data[begin - 1] & 0xC0 == 0x80:
-        begin -= 1
-    if begin == 0:
-        return b""
-    lead = data[begin - 1]
-    length = 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
-    return data if begin - 1 + length == len(data) else data[: begin - 1]
+def _whole_characters(data: bytes) -> str:
+    """The text without the last character, if that was cut."""
+    before = data.rstrip(_INSIDE)
+    lead = before[-1] if before else 0
+    size = 1 if lead < 0x80 else 2 if lead < 0xE0 else 3 if lead < 0xF0 else 4
+    is_cut = len(before) - 1 + size != len(data)
+    return (before[:-1] if is_cut else data).decode("utf-8", "surrogatepass")

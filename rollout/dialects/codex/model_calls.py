@@ -5,9 +5,8 @@ A reader of calls (`rollout.adapters.responses`) knows these and no record.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from rollout.dialects.codex.names import TURN_ABORTED, TURN_COMPLETED, TURN_STARTED
 from rollout.dialects.codex.prompt import unwrap_item
@@ -19,45 +18,39 @@ _ENDS_CALL = frozenset({*TURN_STARTED, *TURN_COMPLETED, TURN_ABORTED, *_CHANGES_
 _UNTOLD = frozenset({SESSION_ITEM, "tool_search_output"})
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Made:
+class Made(NamedTuple):
     """The model made an item."""
 
     item: dict[str, Any]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Given:
+class Given(NamedTuple):
     """What the model is asked with has one item more, the record's own if it is one (else it is unknown which)."""
 
     is_item: bool
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Compacted:
+class Compacted(NamedTuple):
     """A history in short takes the place of the other. `items` are the model's provider's own, `summary` a model's."""
 
     items: tuple[dict[str, Any], ...]
     summary: str | None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """A turn begins or ends, or what it did is taken back (`changes_history`): no call reaches over that."""
 
     changes_history: bool
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Charged:
+class Charged(NamedTuple):
     """A report of what the newest call cost. `totals` (None: not told) are the same where it is told once more."""
 
     usage: dict[str, Any] | None
     totals: dict[str, Any] | None
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Chose:
+class Chose(NamedTuple):
     """The model that answers from here on."""
 
     model: str
@@ -105,9 +98,8 @@ def truncation_of(context: object) -> Truncation | None:
 
 
 def _item(kind: str, role: str | None, payload: Callable[[], Any]) -> Fact | None:
-    item: dict[str, Any] | None = {"type": kind, "role": role}  # enough to tell whose it is, but for two kinds
-    if kind in _UNTOLD:
-        item = unwrap_item(_object(payload()))
+    # the type and the role are enough to tell whose an item is, but for two kinds
+    item = unwrap_item(_object(payload())) if kind in _UNTOLD else {"type": kind, "role": role}
     if item is None or not is_visible(str(item.get("type")), item.get("role")):
         return None
     return Made(unwrap_item(_object(payload())) or {}) if is_made_by_model(item) else Given(is_item=True)

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rollout.dialects.codex.contextual import is_program_message
+from rollout.items.calls import CALLS
 from rollout.items.history import History
 from rollout.items.kinds import HIDDEN_ITEM_TYPES, SESSION_ITEM, Item
 from rollout.items.truncation import Truncation, cut_text
@@ -26,12 +27,7 @@ from rollout.items.truncation import Truncation, cut_text
 PROGRAM_KEYS = frozenset({"metadata", "internal_chat_message_metadata_passthrough"})
 """Keys of an item that are never sent."""
 
-_OUTPUT_OF = {
-    "function_call": "function_call_output",
-    "local_shell_call": "function_call_output",
-    "custom_tool_call": "custom_tool_call_output",
-    "tool_search_call": "tool_search_output",
-}
+_OUTPUT_OF = {kind: call.output for kind, call in CALLS.items() if call.output is not None}
 _OUTPUTS = frozenset(_OUTPUT_OF.values())
 _SHELL_OUTPUT = "local_shell_call_output"
 """What other clients write behind a local_shell_call; Codex writes a function_call_output."""
