@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rollout.dialects.codex.context_updates import context_updates
-    from rollout.dialects.codex.contextual import is_program_message, is_summary
+    from rollout.dialects.codex.contextual import is_program_message, is_summary, shell_command_of
     from rollout.dialects.codex.encoder import AnyItem
     from rollout.dialects.codex.telling import Told, tell
     from rollout.errors import (
@@ -182,6 +182,7 @@ __all__ = [
     "reconstruct",
     "records",
     "replay",
+    "shell_command_of",
     "summarize",
     "tail",
     "tell",
@@ -232,7 +233,7 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.home import tree as module
             case "AnyItem":
                 from rollout.dialects.codex import encoder as module
-            case "is_program_message" | "is_summary":
+            case "is_program_message" | "is_summary" | "shell_command_of":
                 from rollout.dialects.codex import contextual as module
             case "History":
                 from rollout.items import history as module

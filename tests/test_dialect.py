@@ -68,10 +68,6 @@ STILL = {
     "rollout.session.log",
     "rollout.session.turn_context",
     # rollout_cli
-    "rollout_cli.export.chronicle",
-    "rollout_cli.export.headings",
-    "rollout_cli.export.presenting",
-    "rollout_cli.export.values",
     "rollout_cli.views.lines",
     "rollout_cli.views.state",
 }

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from rollout.dialects.codex import envelope as codec
+from rollout.dialects.codex.session_meta import without_base
 from rollout.files.encrypted.keys import Cipher
 from rollout.files.source import AnySource, find
 from rollout.format import lines, strict_json
@@ -85,6 +86,12 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     def value(self) -> Any:
         """The whole line as a JSON value; None for damaged and blank ones."""
         return strict_json.decode_value(self.data) if self.data else None
+
+    @property
+    def detached(self) -> Any:
+        """The same; a session_meta as the first line of a file that continues none."""
+        value, payload = self.value, self.payload
+        return (without_base(value, payload) if isinstance(payload, dict) else None) or value
 
 
 def records(

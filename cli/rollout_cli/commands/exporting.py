@@ -1,24 +1,21 @@
 """One session as a document: export."""
 
-import contextlib
 import os
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+import rollout
+from rollout_cli.commands.reading import check_is_rollout
 from rollout_cli.failures import FINE
 from rollout_cli.homes import point, reference
 from rollout_cli.options import At, Form, Home, Json, Source
-from rollout_cli.terminal import Output, print_error, progress
+from rollout_cli.terminal import Output, ProgressCallback, print_error, progress
 from rollout_cli.units import count
 from rollout_cli.views import encode
-
-if TYPE_CHECKING:
-    import rollout
-    from rollout_cli.terminal import ProgressCallback
 
 _FORM = "html, md, json, jsonl or openai; else as the output ends, or md."
 _WRITE_BYTES = 1 << 18
@@ -40,21 +37,18 @@ def export(
 
     Secrets are masked, as far as they can be recognized, and counted. For example: rollout export -1 -o session.html
     """
-    import rollout
-
     path = None if output is None else Path(output).expanduser()
     form = form or (Form.md if path is None else _SUFFIXES.get(path.suffix.lower(), Form.md))
     _check(form, path, force, json)
     redactor = rollout.Redactor() if redact else None
     out = Output()
     with progress() as advance:
-        pieces = _pieces(form, source, at, home, redactor, images, path, advance)
+        pieces, size = _pieces(form, source, at, home, redactor, images, path, advance), 0
         if path is not None:
             size = _write(path, pieces)
         elif form in (Form.md, Form.html):
-            size = out.print_document(pieces)
+            out.print_document(pieces)
         else:
-            size = 0
             out.print_json(pieces)
     if json:
         counts = {} if redactor is None else dict(redactor.counts)
@@ -67,24 +61,14 @@ def export(
 
 
 def _check(form: Form, path: Path | None, force: bool, json: bool) -> None:
-    from rollout.errors import UsageError
-
     if path is None and json:
-        raise UsageError("--json is of a file that was written", remedy="give --output FILE")
+        raise rollout.UsageError("--json is of a file that was written", remedy="give --output FILE")
     if path is None and form is Form.html and sys.stdout is not None and sys.stdout.isatty():
-        raise UsageError("a page is not for a terminal", remedy="give --output FILE.html, or a pipe")
+        raise rollout.UsageError("a page is not for a terminal", remedy="give --output FILE.html, or a pipe")
     if path is not None and not path.parent.is_dir():
-        raise UsageError(f"there is no folder {path.parent}", remedy="make it, or give another --output")
+        raise rollout.UsageError(f"there is no folder {path.parent}", remedy="make it, or give another --output")
     if path is not None and os.path.lexists(path) and not _is_stream(path) and (not force or path.is_dir()):
-        raise UsageError(f"{path} is there already", remedy="give another --output, or --force")
-
-
-def _spare_sources(output: Path | None, sources: Iterable[str | None]) -> None:
-    """No session is written over by its own export."""
-    from rollout.errors import UsageError
-
-    if output is not None and output.exists() and any(path and output.samefile(path) for path in sources):
-        raise UsageError(f"{output} is what is exported", remedy="give another --output")
+        raise rollout.UsageError(f"{path} is there already", remedy="give another --output, or --force")
 
 
 def _pieces(
@@ -94,35 +78,35 @@ def _pieces(
     home: str | None,
     redactor: "rollout.Redactor | None",
     images: bool,
-    path: Path | None,
-    advance: "ProgressCallback | None",
+    output: Path | None,
+    advance: ProgressCallback | None,
 ) -> Iterator[bytes]:
-    import rollout
-    from rollout_cli.commands.reading import check_is_rollout
     from rollout_cli.export import values
     from rollout_cli.export.chronicle import Chronicle
+    from rollout_cli.export.presenting import Presenter
 
-    ref = reference(source, home)
+    ref, moment = reference(source, home), point(at)
     if form is Form.openai:
-        state = rollout.reconstruct(ref, at=point(at), home=home, progress=advance)
+        state = rollout.reconstruct(ref, at=moment, home=home, progress=advance)
         check_is_rollout(state.path, state.records_decoded > 0 or not state.damage)
-        _spare_sources(path, {str(state.path)})
-        yield from values.to_openai(state, redactor, images=images)
-        return
-    chronicle = Chronicle(ref, home, advance, at=point(at))
-    check_is_rollout(chronicle.path, chronicle.has_records)
-    _spare_sources(path, chronicle.paths)
-    if form is Form.jsonl:
-        yield from values.to_jsonl(chronicle, redactor)
-    elif form is Form.json:
-        yield from values.to_json(chronicle, redactor)
+        pieces, paths = values.to_openai(state, redactor, images=images), {str(state.path)}
     else:
-        from rollout_cli.export import markdown, page
-        from rollout_cli.export.presenting import Presenter
+        chronicle = Chronicle(ref, home, advance, at=moment)
+        check_is_rollout(chronicle.path, chronicle.has_records)
+        paths = {path for path in chronicle.paths if path is not None}
+        if form is Form.jsonl:
+            pieces = values.to_jsonl(chronicle, redactor)
+        elif form is Form.json:
+            pieces = values.to_json(chronicle, redactor)
+        else:
+            from rollout_cli.export import markdown, page
 
-        write = markdown.to_markdown if form is Form.md else page.to_page
-        for text in write(chronicle, Presenter(redactor, images=images), lambda: say_redacted(redactor)):
-            yield text.encode(errors="backslashreplace")
+            write = markdown.to_markdown if form is Form.md else page.to_page
+            written = write(chronicle, Presenter(redactor, images=images), lambda: say_redacted(redactor))
+            pieces = (text.encode(errors="backslashreplace") for text in written)
+    if output is not None and output.exists() and any(output.samefile(path) for path in paths):
+        raise rollout.UsageError(f"{output} is what is exported", remedy="give another --output")
+    yield from pieces
 
 
 def say_redacted(redactor: "rollout.Redactor | None") -> str:
@@ -155,6 +139,5 @@ def _write(path: Path, pieces: Iterable[bytes]) -> int:
             size = file.tell()
         making.replace(path)
     finally:
-        with contextlib.suppress(FileNotFoundError):
-            making.unlink()
+        making.unlink(missing_ok=True)
     return size

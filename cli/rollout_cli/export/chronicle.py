@@ -1,7 +1,8 @@
-"""A whole log in order, in sections: what stands before the first turn, then each turn, each record with its status.
+"""A whole log in order, in sections: what stands before the first turn, then each turn; the facts of it, and headings.
 
 The log is read twice: for what became of its lines, of which a few bytes each are kept, and for the records, which are
-read as they are asked for.
+read as they are asked for. A turn is called by what its user said. Where another agent or the program began it, or the
+words were taken back or cannot be read, its messages are looked at before, as few of them as it takes.
 """
 
 from __future__ import annotations
@@ -9,27 +10,29 @@ from __future__ import annotations
 import collections
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import rollout
+from rollout_cli.export.presenting import SEEN, Presenter
 from rollout_cli.homes import thread_of
+from rollout_cli.items import describe, texts
+from rollout_cli.units import count, local_time
 
 Progress = Callable[[int, int], None]
-Wanted = Callable[[rollout.Explained], bool]
-SEEN = frozenset({"visible", "replaced", "rolled_back", "removed"})
-"""The statuses of a line that the model sees or has seen."""
-_PASSES, _STEP_BYTES = 2, 1 << 20
+Entries = Iterator[tuple[rollout.Explained, rollout.Record | None]]
+"""Lines with their records; without one where nothing can be read, or nothing is wanted."""
 _HEAD_RECORDS = 1000
 """How far a session_meta is looked for."""
-
-
-class Entry(NamedTuple):
-    """One record and what became of it; `record` is None where nothing can be read."""
-
-    explained: rollout.Explained
-    record: rollout.Record | None
+_HEADING_CHARS = 100
+_MOST_RECORDS = 64
+"""How many of a turn's messages are looked at."""
+_BY_PROGRAM = re.compile(r"\s*(?:<user_action>|\Z)")
+"""What counts as a user's message, but was written by the program when a review ended; and a message of nothing."""
+_NAMING = frozenset({"announcement", "review", "compaction", "compaction_end"})
+_MESSAGES = frozenset({"message", "agent_message", None})
 
 
 class Section(NamedTuple):
@@ -45,6 +48,13 @@ class Section(NamedTuple):
     status: str
     by: int | None
     items: int
+
+
+class Heading(NamedTuple):
+    """A turn in one line: `ours`, words of this program, then `theirs`, recorded ones without secrets; one can lack."""
+
+    ours: str
+    theirs: str
 
 
 class Chronicle:
@@ -63,17 +73,18 @@ class Chronicle:
         self.is_continued = False
         """Whether lines of other files stand before its own."""
         self.statuses: collections.Counter[str] = collections.Counter()
-        self.sections = [self._survey(turn, lines) for turn, lines in itertools.groupby(self._explanation, _turn_of)]
+        lines = itertools.groupby(self._explanation, lambda line: line.turn)
+        self.sections = [self._survey(turn, group) for turn, group in lines]
 
     @functools.cached_property
     def meta(self) -> rollout.Record | None:
-        """The session_meta of the file itself."""
+        """The record that describes the session, of the file itself."""
         found = itertools.islice(iter(()) if self.path is None else rollout.records(self.path), _HEAD_RECORDS)
-        return next((record for record in found if record.type == "session_meta"), None)
+        return next((record for record in found if rollout.tell(record.type, None).kind == "session"), None)
 
     @property
     def session(self) -> dict[str, Any]:
-        """What the session_meta says; nothing, if there is none."""
+        """What it says; nothing, if there is none."""
         payload = None if self.meta is None else self.meta.payload
         return payload if isinstance(payload, dict) else {}
 
@@ -89,49 +100,115 @@ class Chronicle:
         return bool(self.statuses.keys() - {"damaged", "blank"})
 
     def read(
-        self, wanted: Wanted | None = None, *, shows_progress: bool = True
-    ) -> Iterator[tuple[Section, Iterator[Entry]]]:
-        """Each section with its entries, which are read as they are taken; those that are `wanted`, and damage."""
-        entries = itertools.starmap(Entry, self._explanation.records(wanted))
-        groups = itertools.groupby(entries, lambda entry: entry.explained.turn)
-        for section, (_, lines) in zip(self.sections, groups, strict=True):
-            yield section, self._taken(lines, wanted is None, self._progress if shows_progress else None)
+        self, wanted: Callable[[rollout.Explained], bool] | None = None, *, shows_progress: bool = True
+    ) -> Iterator[tuple[Section, Entries]]:
+        """Each section with its lines, and those of their records that are `wanted`, read as they are taken."""
+        groups = itertools.groupby(self._explanation.records(wanted), lambda entry: entry[0].turn)
+        total = len(self.sections)
+        for n, (section, (_, entries)) in enumerate(zip(self.sections, groups, strict=True)):
+            if self._progress is not None and shows_progress:
+                self._progress(self._bytes + self._bytes * n // total, 2 * self._bytes)
+            yield section, entries
 
-    def _taken(self, lines: Iterator[Entry], takes_all: bool, progress: Progress | None) -> Iterator[Entry]:
-        shown = -_STEP_BYTES
-        for entry in lines:
-            if progress is not None and entry.explained.offset - shown >= _STEP_BYTES:
-                shown = entry.explained.offset
-                progress(self._bytes + min(shown, self._bytes), _PASSES * self._bytes)
-            if takes_all or entry.record is not None or entry.explained.status == "damaged":
-                yield entry
-
-    def _survey(self, number: int | None, lines: Iterator[rollout.Explained]) -> Section:
-        turn, seen, items = None if number is None else self.turns[number], set[tuple[str, int | None]](), 0
-        for each in lines:
-            if each.path != self.path or not self.paths:
-                self.path = each.path
-                self.paths.add(each.path)
-            self.is_continued = self.is_continued or each.inherited is not None
-            self.statuses[each.status] += 1
-            if each.status in SEEN:
-                seen.add((each.status, each.by if each.status == "replaced" else None))
+    def _survey(self, number: int | None, lines: Iterable[rollout.Explained]) -> Section:
+        turn, items = None if number is None else self.turns[number], 0
+        seen = set[tuple[str, int | None]]()
+        for line in lines:
+            if line.path != self.path or not self.paths:
+                self.path = line.path
+                self.paths.add(line.path)
+            self.is_continued = self.is_continued or line.inherited is not None
+            self.statuses[line.status] += 1
+            if line.status in SEEN:
+                seen.add((line.status, line.by if line.status == "replaced" else None))
                 items += 1
         status, by = next(iter(seen)) if len(seen) == 1 else ("", None)
         if turn is not None and not turn.stands:
             status, by = "undone", None
-        elif status == "rolled_back" and turn is not None:
-            status = "emptied"
         elif status != "replaced":
-            status = ""
+            status = "emptied" if status == "rolled_back" and turn is not None else ""
         return Section(turn, 0 if number is None else number + 1, status, by, items)
 
     def _advance(self, done: int, total: int) -> None:
         """Progress of the first pass, as that of both."""
         self._bytes = total
         if self._progress is not None:
-            self._progress(done, _PASSES * total)
+            self._progress(done, 2 * total)
 
 
-def _turn_of(line: rollout.Explained) -> int | None:
-    return line.turn
+def name_turns(chronicle: Chronicle, presenter: Presenter) -> dict[int, Heading]:
+    """The heading of each turn, by its number. Secrets in it are masked, but not counted: they come again below."""
+    found = {
+        section.number: ("", section.turn.user)
+        for section in chronicle.sections
+        if section.turn is not None and section.turn.user and not _BY_PROGRAM.match(section.turn.user)
+    }
+
+    def is_asked(line: rollout.Explained) -> bool:
+        if line.turn is None or line.turn + 1 in found:
+            return False
+        kind = rollout.tell(line.type, line.kind).kind
+        return kind in _NAMING or (kind == "item" and line.kind in _MESSAGES)
+
+    if len(found) < len(chronicle.turns):
+        for section, entries in chronicle.read(is_asked, shows_progress=False):
+            if section.turn is not None and section.number not in found:
+                records = (record for _, record in entries if record is not None)
+                found[section.number] = _find(section, itertools.islice(records, _MOST_RECORDS))
+    return {number: Heading(ours, _shorten(presenter.peek(theirs))) for number, (ours, theirs) in found.items()}
+
+
+def _find(section: Section, records: Iterable[rollout.Record]) -> tuple[str, str]:
+    """What it is called, in our words and in theirs: what was asked for, else what was done, else what there is."""
+    done = None
+    for record in records:
+        payload = record.payload
+        told = rollout.tell(record.type, record.kind, payload)
+        if told.kind in ("compaction", "compaction_end"):
+            done = done or ("Compaction", "")
+        elif told.kind == "review":
+            return "Review", told.text
+        elif told.kind == "announcement" and told.text.strip():
+            return "", told.text
+        elif told.kind == "item" and isinstance(payload, dict):
+            if payload.get("type", "agent_message") == "agent_message":
+                return "From another agent", texts(payload.get("content"))
+            described, by_hand = describe(payload), rollout.shell_command_of(payload)
+            if by_hand is not None:
+                done = done or ("Shell command", by_hand)
+            elif described.label == "user" and not rollout.is_program_message(payload):
+                return "" if described.text.strip() else "An empty message", described.text
+    return done or ("No message from the user" if section.items else "Only events", "")
+
+
+def _shorten(text: str) -> str:
+    """A text in one line of at most so many characters, cut between words if it can be."""
+    line = " ".join(text.lstrip()[: 20 * _HEADING_CHARS].split())
+    if len(line) <= _HEADING_CHARS:
+        return line
+    cut = line[:_HEADING_CHARS]
+    words = cut.rpartition(" ")[0]
+    return f"{words if len(words) > _HEADING_CHARS // 2 else cut}…"
+
+
+def facts_of(chronicle: Chronicle, presenter: Presenter) -> list[tuple[str, str]]:
+    """(name, value) of each fact that is known of the session. Secrets in them are masked, and counted once."""
+    session = {key: value for key, value in chronicle.session.items() if isinstance(value, str)}
+    counts, turns = chronicle.statuses, collections.Counter(section.status for section in chronicle.sections)
+    seen = {"visible": "in the context", "replaced": "replaced", "rolled_back": "taken back", "removed": "removed"}
+    gone = {"undone": "of them taken back", "emptied": "with all items taken back"}
+    found = [
+        ("thread", chronicle.thread_id),
+        ("begun", local_time(session.get("timestamp"))),
+        ("directory", session.get("cwd")),
+        ("program", " ".join(session[key] for key in ("originator", "cli_version") if session.get(key))),
+        ("model", ", ".join(dict.fromkeys(turn.model for turn in chronicle.turns if turn.model))),
+        ("turns", ", ".join([f"{len(chronicle.turns):,}", *_counted(turns, gone)])),
+        ("records", ", ".join(_counted(counts, seen))),
+        ("damage", count(counts["damaged"], "line") if counts["damaged"] else None),
+    ]
+    return [(name, presenter.clean(value)) for name, value in found if value]
+
+
+def _counted(counts: Mapping[str, int], words: Mapping[str, str]) -> list[str]:
+    return [f"{counts[key]:,} {told}" for key, told in words.items() if counts[key]]

@@ -15,15 +15,14 @@ import hashlib
 import html
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import jinja2
 from markupsafe import Markup
 
 import rollout
-from rollout_cli.export.chronicle import Chronicle, Entry, Section
-from rollout_cli.export.headings import Heading, facts_of, name_turns, title_of
+from rollout_cli.export.chronicle import Chronicle, Entries, Section, facts_of, name_turns
 from rollout_cli.export.presenting import Presenter, Shown, status_words
 from rollout_cli.printable import is_harmless, printable
 from rollout_cli.units import count, local_time
@@ -58,12 +57,13 @@ class _Part:
 def to_page(chronicle: Chronicle, presenter: Presenter, end: Callable[[], str]) -> Iterator[str]:
     """Pieces of the page. What stands at its `end` is asked for when all else has been read."""
     headings = name_turns(chronicle, presenter)
+    title = next((each.theirs for each in headings.values() if each.theirs and not each.ours), "Session")
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE), autoescape=True, finalize=_put, keep_trailing_newline=True
     )
     environment.filters |= {"count": count, "hash": _hash}
     yield from environment.get_template("page.html").generate(
-        title=title_of(headings.values()) or "Session",
+        title=title,
         style=Markup((_HERE / "page.css").read_text("utf-8")),
         script=Markup((_HERE / "page.js").read_text("utf-8")),
         facts=facts_of(chronicle, presenter),
@@ -71,7 +71,7 @@ def to_page(chronicle: Chronicle, presenter: Presenter, end: Callable[[], str]) 
         names=_name_turns(chronicle.sections),
         headings=headings,
         badges=_BADGES,
-        parts=_parts(chronicle, headings, presenter),
+        parts=_parts(chronicle, presenter),
         end=end,
     )
 
@@ -100,25 +100,23 @@ def _hash(text: str) -> str:
 
 def _name_turns(sections: Sequence[Section]) -> dict[int, str]:
     """The anchor of each turn: by its id, if that can be one and is not taken."""
-    names: dict[int, str] = {}
-    taken: set[str] = set()
+    names: dict[str, int] = {}
     for section in sections:
         turn = section.turn
-        name = f"turn-{turn.id}" if turn is not None and _ID.fullmatch(turn.id) else f"turn-number-{section.number}"
-        names[section.number] = name if name not in taken else f"turn-number-{section.number}"
-        taken.add(name)
-    return names
+        name = f"turn-{turn.id}" if turn is not None and _ID.fullmatch(turn.id) else ""
+        names[name if name and name not in names else f"turn-number-{section.number}"] = section.number
+    return {number: name for name, number in names.items()}
 
 
-def _parts(chronicle: Chronicle, headings: Mapping[int, Heading], presenter: Presenter) -> Iterator[_Part]:
+def _parts(chronicle: Chronicle, presenter: Presenter) -> Iterator[_Part]:
     """The sections; what stands before the first turn only if it says something."""
     last = 0
 
-    def articles(entries: Iterator[Entry]) -> Iterator[Markup]:
+    def articles(entries: Entries) -> Iterator[Markup]:
         """An anchor names a line of the file itself, and the first of the records that it can hold."""
         nonlocal last
-        for entry in entries:
-            line, shown = entry.explained, presenter.present(entry)
+        for line, record in entries:
+            shown = presenter.present(line, record)
             if shown is not None:
                 is_named = line.inherited is None and line.line != last
                 last = line.line if is_named else last
@@ -129,11 +127,11 @@ def _parts(chronicle: Chronicle, headings: Mapping[int, Heading], presenter: Pre
         found = articles(entries)
         first = next(found, None)
         before, by, behind = folds[at : at + 3]
-        turn, heading = section.turn, headings.get(section.number)
+        turn = section.turn
         if turn is None and first is None and by is None:
             continue
         fold = _fold(chronicle.sections, at) if by is not None and by != before else ""
-        words = () if turn is None or heading is None else (turn.status, heading.model, local_time(turn.started))
+        words = [] if turn is None else [turn.status, presenter.peek(turn.model or ""), local_time(turn.started)]
         shown = found if first is None else itertools.chain([first], found)
         yield _Part(section, shown, ", ".join(filter(None, words)), fold, by is not None and by != behind)
 

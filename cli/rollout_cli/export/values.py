@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import rollout
-from rollout_cli.export.chronicle import Chronicle, Entry
+from rollout_cli.export.chronicle import Chronicle
 from rollout_cli.views import encode, pick
 
 Redact = rollout.Redactor | None
+_TURN = ("id", "status", "stands", "started", "ended", "model")
 
 
 def to_json(chronicle: Chronicle, redactor: Redact) -> Iterator[bytes]:
@@ -25,33 +26,24 @@ def to_json(chronicle: Chronicle, redactor: Redact) -> Iterator[bytes]:
     head = _clean({"thread_id": chronicle.thread_id, "session": chronicle.session}, redactor)
     yield encode(head)[:-1] + b',"turns":['
     for at, (section, entries) in enumerate(chronicle.read()):
-        turn = section.turn
-        keys = ("id", "status", "stands", "started", "ended", "model")
-        shown = {key: None if turn is None else getattr(turn, key) for key in keys}
+        shown = {key: getattr(section.turn, key, None) for key in _TURN}
         yield (b"," if at else b"") + encode(_clean(shown, redactor))[:-1] + b',"records":['
-        for n, entry in enumerate(entries):
-            yield (b"," if n else b"") + encode(_entry(entry, redactor))
+        for n, (line, record) in enumerate(entries):
+            known = pick(line, "line offset status by by_inherited inherited reason")
+            value = None if record is None else _clean(record.value, redactor)
+            yield (b"," if n else b"") + encode({**known, "record": value})
         yield b"]}"
     yield b'],"redacted":' + encode({} if redactor is None else dict(redactor.counts)) + b"}"
-
-
-def _entry(entry: Entry, redactor: Redact) -> dict[str, Any]:
-    value = None if entry.record is None else entry.record.value
-    known = pick(entry.explained, "line offset status by by_inherited inherited reason")
-    return {**known, "record": _clean(value, redactor)}
 
 
 def to_jsonl(chronicle: Chronicle, redactor: Redact) -> Iterator[bytes]:
     """The records, one a line."""
     own = chronicle.meta if chronicle.is_continued and chronicle.session else None
     if own is not None:
-        value = own.value
-        value["payload"].pop("history_base", None)
-        yield encode(_clean(value, redactor)) + b"\n"
+        yield encode(_clean(own.detached, redactor)) + b"\n"
     for _, entries in chronicle.read():
-        for entry in entries:
-            record = entry.record
-            is_moved = own is not None and entry.explained.inherited is None and record == own
+        for line, record in entries:
+            is_moved = own is not None and line.inherited is None and record == own
             if record is not None and record.data and not is_moved:
                 yield _line(record, redactor) + b"\n"
 

@@ -67,6 +67,7 @@ DEVELOPER_OPENINGS: tuple[str, ...] = (
     ),
     "approved command prefix saved:",
 )
+_SHELL = re.compile(r"\s*<user_shell_command>(?:\s*<command>)?\s*(.*?)\s*</", re.DOTALL)
 _WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 """Unicode's. Python's own trimming takes four control characters more."""
 _FIRST = frozenset("<#wW" + _WHITE_SPACE)
@@ -90,6 +91,12 @@ def is_program_message(item: Mapping[str, Any]) -> bool:
     """
     type, role = item.get("type"), item.get("role")
     return type == "message" and isinstance(role, str) and is_contextual(role, texts_in(item.get("content")))
+
+
+def shell_command_of(item: Mapping[str, Any]) -> str | None:
+    """The command that a person ran by hand, if the program tells that in this item."""
+    found = _SHELL.match("\n".join(texts_in(item.get("content"))))
+    return None if found is None else found[1]
 
 
 def _opening(text: str) -> str:
