@@ -84,7 +84,7 @@ def test_what_a_crash_leaves_of_decrypting_goes_with_the_next_append_or_tidying(
         if then == "open":
             open_writer(disk, FILE, held_by=holder("noon"), root="/h").close()
         elif then == "share":
-            with contextlib.closing(SharedWriter.share(disk, FILE, holds_record=holds_record, root="/h")) as writer:
+            with contextlib.closing(SharedWriter(disk, FILE, holds_record=holds_record, root="/h")) as writer:
                 writer.carry_out(lambda: None, 0)
         else:
             if then != "tidy":

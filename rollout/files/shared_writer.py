@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from rollout.files import recovery
 from rollout.files.directories import make_dirs
-from rollout.files.disk import AnyPath, AppendFile, FileSystem
+from rollout.files.disk import AnyPath, FileSystem
 from rollout.files.port import Durability, ReadFile, explained
 from rollout.files.staging import remove_half_made
 from rollout.files.writer import Writer
@@ -28,47 +28,35 @@ _CHUNK_BYTES = 8 * KIB
 
 
 class SharedWriter(Writer):
-    """Made by `share`. `append` may only be called in `carry_out`, `commit` at any time but then."""
+    """A file that is there; nothing of it is changed yet. `append` may only be called in `carry_out`.
 
-    def __init__(self, fs: FileSystem, path: str, file: AppendFile, dirs: list[str], durability: Durability) -> None:
-        super().__init__(fs, path, file, dirs, durability)
-        self._alone = threading.RLock()  # of the threads that share this writer
-        self._give_back = file.release
-        self._holds_record: recovery.HoldsRecord = bool
-        self.file: ReadFile = file
-        """To read from."""
-        self.carried_over: Callable[[], bool] | None = None
-        """Whether what was written last stands in the file that the log is by now.
+    `is_named`: its name is on the disk, too.
 
-        Maintenance (sealing, say) puts another file in the place of this one, under the lock, with all its lines. It is
-        not held in a sync, behind which this is asked.
-        """
+    Raises:
+        NotFound: It is not there.
+        NotARollout: It is no file.
+        WriteError: It cannot be opened, or its folder cannot be made.
+    """
 
-    @classmethod
-    def share(
-        cls,
+    def __init__(
+        self,
         fs: FileSystem,
         path: AnyPath,
         *,
         holds_record: recovery.HoldsRecord,
         root: AnyPath | None = None,
         is_named: bool = False,
-    ) -> SharedWriter:
-        """A file that is there; `is_named`: its name is on the disk, too. Nothing of it is changed yet.
-
-        Raises:
-            NotFound: It is not there.
-            NotARollout: It is no file.
-            WriteError: It cannot be opened, or its folder cannot be made.
-        """
+    ) -> None:
         name = os.fspath(path)
         with explained(name, "written"):
             file = fs.open_append(name)
             dirs = [] if is_named else make_dirs(fs, os.path.dirname(name) or ".", root=root)
-        writer = cls(fs, name, file, dirs, Durability.NONE)
-        writer._holds_record = holds_record
-        writer._known = 0, None  # nothing of it was looked at
-        return writer
+        super().__init__(fs, name, file, dirs, Durability.NONE)
+        self._known = 0, None  # nothing of it was looked at
+        self._alone = threading.RLock()  # of the threads that share this writer
+        self._holds_record = holds_record
+        self.file: ReadFile = file
+        """To read from."""
 
     def carry_out(self, work: Callable[[], T], timeout_s: float) -> T:
         """What `work` returns, called while nobody else writes, when the end is mended and known.
@@ -88,16 +76,13 @@ class SharedWriter(Writer):
                     self._catch_up()
                 found = work()
             finally:
-                self._give_back()
+                self._file.release()
         return found
 
     def close(self) -> None:
         """As `Writer.close`; an operation of another thread is waited for."""
         with self._alone:
             super().close()
-
-    def _is_carried_over(self) -> bool:
-        return self.carried_over is not None and self.carried_over()
 
     def _settle(self) -> None:
         """What was interrupted is looked for by the next `take`: others may have written since."""

@@ -64,6 +64,12 @@ class Writer:
         self.durability = durability
         self.recovered: recovery.RecoveryPlan | None = None
         self.kept: str | None = None
+        self.carried_over: Callable[[], bool] = bool
+        """Whether what was written last stands in the file that has taken this one's place, with all its lines.
+
+        Maintenance (sealing, say) puts another one there under the lock, which one that is shared does not hold in a
+        sync.
+        """
         self._fs, self._file = fs, file
         self._unsynced_dirs = tuple(dirs)  # whose names may not be on the disk yet
         self._sync_lock = threading.Lock()  # of the newest sync: there is one for each
@@ -294,7 +300,7 @@ class Writer:
 
     def _check_place(self) -> None:
         """Displaced if the path does not name the file any more. Nothing is acknowledged after that."""
-        if not self.is_in_place and not self._is_carried_over():
+        if not self.is_in_place and not self.carried_over():
             with self.lock:
                 if isinstance(self._failure, Displaced):  # another thread was faster
                     raise copy.copy(self._failure)
@@ -303,10 +309,6 @@ class Writer:
                 if found.lines_at is not None:  # else the next commit tries again
                     self._failure = found
             raise found
-
-    def _is_carried_over(self) -> bool:
-        """Whether all lines stand in the file that has taken this one's place."""
-        return False
 
     @property
     def is_in_place(self) -> bool:

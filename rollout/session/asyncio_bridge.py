@@ -40,18 +40,15 @@ class _Threads:
         try:
             self._idle.pop()
         except IndexError:
-            if len(self._started) < _MOST_THREADS and not self._start() and not self._started:
-                job()  # no thread can be had any more
-                return
+            if len(self._started) < _MOST_THREADS:
+                try:
+                    _thread.start_new_thread(self._run, ())
+                    self._started.append(None)
+                except RuntimeError:  # the interpreter is going down, or there are too many
+                    if not self._started:
+                        job()
+                        return
         self._jobs.put(job)
-
-    def _start(self) -> bool:
-        try:
-            _thread.start_new_thread(self._run, ())
-        except RuntimeError:  # the interpreter is going down, or there are too many
-            return False
-        self._started.append(None)
-        return True
 
     def _run(self) -> None:
         while True:
@@ -89,12 +86,6 @@ class Doing(Generic[T]):
         self.is_over = self.was_withdrawn = False
         self.under_way = threading.Lock()
 
-    def withdraw(self) -> None:
-        """The work is not done if no thread has begun with it; else this waits until it is over."""
-        if not self.is_over:
-            with self.under_way:
-                self.was_withdrawn = True
-
     def carry_out(self) -> None:
         """In the thread; not over yet."""
         try:
@@ -107,30 +98,20 @@ class Doing(Generic[T]):
         if not self._woken.done():
             self._woken.set_result(None)
 
-    async def outcome(self) -> T:
-        """What the work has returned, or raised. A task that is cancelled does not wait for it."""
-        await self._wait()
-        return self._take()
-
-    async def outlast(self) -> T:
-        """The same where the outcome must be known: a cancelled task waits for it too, and is cancelled then."""
+    async def outcome(self, *, is_awaited_by_cancelled: bool = True) -> T:
+        """What the work has returned, or raised. Unless it need not be known, a cancelled task waits too."""
         cancelled: asyncio.CancelledError | None = None
         while not self.is_over:
+            if self._woken.cancelled():  # an earlier wait was
+                self._woken = self.loop.create_future()
             try:
-                await self._wait()
-            except asyncio.CancelledError as error:
-                cancelled = cancelled or error
+                await self._woken
+            except asyncio.CancelledError as cancel:
+                if not is_awaited_by_cancelled:
+                    raise
+                cancelled = cancelled or cancel
         if cancelled is not None:
             raise cancelled
-        return self._take()
-
-    async def _wait(self) -> None:
-        if self._woken.cancelled():  # an earlier wait was
-            self._woken = self.loop.create_future()
-        if not self.is_over:
-            await self._woken
-
-    def _take(self) -> T:
         error, self.error = self.error, None
         if error is not None:
             try:
@@ -148,7 +129,9 @@ def _wake(loop: asyncio.AbstractEventLoop, waken: Callable[[], object]) -> None:
 
 async def read_in_thread(work: Callable[[], T]) -> T:
     """What `work` returns; a task that is cancelled does not wait for it."""
-    return await _started(work).outcome()
+    doing = Doing(asyncio.get_running_loop(), work)
+    _submit(doing)
+    return await doing.outcome(is_awaited_by_cancelled=False)
 
 
 async def change_in_thread(work: Callable[[], T]) -> T:
@@ -160,18 +143,14 @@ async def change_in_thread(work: Callable[[], T]) -> T:
     doing = Doing(asyncio.get_running_loop(), work)
     try:
         _submit(doing)
-        return await doing.outlast()
+        return await doing.outcome()
     except GeneratorExit:  # by the collector, maybe in the thread that does the work
         raise
     except BaseException:
-        doing.withdraw()
+        if not doing.is_over:
+            with doing.under_way:
+                doing.was_withdrawn = True
         raise
-
-
-def _started(work: Callable[[], T]) -> Doing[T]:
-    doing = Doing(asyncio.get_running_loop(), work)
-    _submit(doing)
-    return doing
 
 
 def _submit(doing: Doing[Any]) -> None:
@@ -212,7 +191,7 @@ class Lane:
         self._waiting.append(doing)
         if self._job is None or not self._job.was_sent:
             loop.call_soon(self._send, loop)  # so that what other tasks ask for now comes along
-        return await doing.outlast()
+        return await doing.outcome()
 
     def do_now(self, work: Callable[[], object]) -> None:
         """Does it in this thread, behind all that is under way."""

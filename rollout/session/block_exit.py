@@ -9,59 +9,35 @@ of knows it weakly: where it is gone and the block was not left, nobody will do 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Coroutine
-from types import TracebackType
-from typing import Any, Protocol, TypeAlias
-
-Kind: TypeAlias = "type[BaseException] | None"
-Error: TypeAlias = "BaseException | None"
-At: TypeAlias = "TracebackType | None"
-
-
-class Block(Protocol):
-    """What has a block."""
-
-    def held_by(self, holder: object) -> None:
-        """As long as `holder` is there, somebody is going to leave the block; not called by who asks the class."""
-
-    def leave(self, kind: Kind, error: Error, at: At, /) -> None:
-        """Ends the block."""
-
-
-class AwaitedBlock(Block, Protocol):
-    """The same for `async with`."""
-
-    async def leave_awaited(self, kind: Kind, error: Error, at: At, /) -> None:
-        """Ends the block."""
+from collections.abc import Callable
+from typing import Any
 
 
 class BlockExit:
-    """`__exit__`: a callable that `with` alone holds, until its block is over or was never reached."""
+    """Around `__exit__`: makes it a callable that `with` alone holds, until its block is over or was never reached.
 
-    def __get__(self, block: Block | None, owner: type[Block]) -> Callable[..., None]:
+    What the block is of has a method `held_by(holder)`: as long as the holder is there, somebody is going to leave it.
+    """
+
+    def __init__(self, leave: Callable[..., Any]) -> None:
+        self._leave = leave
+
+    def __get__(self, block: Any, owner: type[Any]) -> Callable[..., Any]:
         if block is None:  # who asks the class (an ExitStack) holds the object itself
-            return owner.leave
-        leave = functools.partial(owner.leave, block)
+            return self._leave
+        leave = functools.partial(self._leave, block)
         block.held_by(leave)
         return leave
 
 
-class _Awaiting:
-    """What is there as long as somebody waits for the end of a block."""
+class AwaitedBlockExit(BlockExit):
+    """Around `__aexit__`, the same for `async with`; while it is awaited, too."""
+
+    def __get__(self, block: Any, owner: type[Any]) -> Callable[..., Any]:
+        leave = super().__get__(block, owner)
+        return leave if block is None else functools.partial(_awaiting, leave)
 
 
-class AwaitedBlockExit:
-    """`__aexit__`, the same for `async with`; while it is awaited, too."""
-
-    def __get__(
-        self, block: AwaitedBlock | None, owner: type[AwaitedBlock]
-    ) -> Callable[..., Coroutine[Any, Any, None]]:
-        if block is None:
-            return owner.leave_awaited
-        awaiting = _Awaiting()
-        block.held_by(awaiting)
-        return functools.partial(_leave, block, awaiting)
-
-
-async def _leave(block: AwaitedBlock, awaiting: _Awaiting, kind: Kind, error: Error, at: At) -> None:
-    await block.leave_awaited(kind, error, at)
+async def _awaiting(leave: Callable[..., Any], *error: object) -> None:
+    """Holds `leave` until it has been awaited."""
+    await leave(*error)

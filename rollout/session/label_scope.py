@@ -79,13 +79,11 @@ class label:  # noqa: N801  # it is called like a function, as contextlib.suppre
         _innermost.set(self._frame)
         return said
 
-    def leave(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> None:
-        """Takes what was said away, as a `with` block does when it is left."""
+    @BlockExit
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> None:
         found = _current()
         while found is not None and found is not self._frame:
             found = found.outer
         if found is not None:
             _innermost.set(found.outer)
         self._abandoned = self._frame = None
-
-    __exit__ = BlockExit()

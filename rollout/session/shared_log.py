@@ -143,12 +143,8 @@ class SharedLog:
                 fs, path = self.ports.fs, self.find()
                 if path.suffix == ".zst":
                     path = seal.unseal(fs, path, held_by=holder(self.ports.timestamp()))
-                writer = SharedWriter.share(
-                    fs,
-                    path,
-                    holds_record=holds_record,
-                    root=self.ports.home,
-                    is_named=path == self._made,
+                writer = SharedWriter(
+                    fs, path, holds_record=holds_record, root=self.ports.home, is_named=path == self._made
                 )
                 self._made = None
                 self._recorder = recorder = SharedRecorder(writer, self.ports, self._label)

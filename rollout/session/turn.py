@@ -89,7 +89,7 @@ class OpenTurn:
         holder = self._holder
         self._holder = lambda: None if is_over() else holder()
 
-    def leave(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> None:
+    def leave(self, error: BaseException | None) -> None:
         """Ends the turn, as a `with` block does when it is left, by an exception or without."""
         if error is not None:
             self.interrupt(error)
@@ -103,7 +103,9 @@ class OpenTurn:
             self.interrupt(problem)  # a turn that could not be ended does not stay open
             raise
 
-    __exit__ = BlockExit()
+    @BlockExit
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> None:
+        self.leave(error)
 
     def _completed(self, turn: OpenedTurn) -> tuple[Sequence[Part], None]:
         if self._abort_reason is not None:
@@ -115,12 +117,10 @@ class OpenTurn:
         await self._awaited.enter()
         return self._awaited
 
-    async def leave_awaited(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> None:
-        """Ends the turn, as an `async with` block does when it is left."""
+    @AwaitedBlockExit
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> None:
         if self._awaited is not None:
             await self._awaited.leave(error)
-
-    __aexit__ = AwaitedBlockExit()
 
     def user(self, text: str, images: Iterable[str] = (), *, expected_end: int | None = None) -> int:
         """A user's message (the first one, or one that steers the running turn); `images` are URLs, data: too."""
@@ -272,7 +272,7 @@ class AsyncTurn:
         if isinstance(error, GeneratorExit):  # the loop is gone: nothing can be awaited any more
             self._lane.do_now(functools.partial(self._turn.interrupt, error))
         else:
-            await self._run(OpenTurn.leave, None, error, None)
+            await self._run(OpenTurn.leave, error)
 
     async def _run(self, method: Callable[Concatenate[OpenTurn, _P], T], *args: _P.args, **keys: _P.kwargs) -> T:
         """In a thread, but in the context of the task: the label in force is that of who calls."""

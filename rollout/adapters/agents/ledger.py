@@ -171,7 +171,7 @@ class Ledger:
                 with contextlib.suppress(FileExistsError):
                     fs.open_append(self.path, create=True).close()
                     self._is_new = True
-            self._writer = SharedWriter.share(fs, self.path, holds_record=_is_entry, root=home)
+            self._writer = SharedWriter(fs, self.path, holds_record=_is_entry, root=home)
         return self._writer
 
 
