@@ -23,7 +23,6 @@ from rollout.items.events import (
     Blank,
     Damaged,
     Event,
-    ItemsRemoved,
     LineKind,
     Malformed,
     ProgramMessage,
@@ -38,8 +37,7 @@ from rollout.limits import DEFAULT, NAME_CHARACTERS, Limits
 
 _SAID, _SESSION = LineKind.SAID, LineKind.SESSION  # a member of an enum takes its time to be found
 _LABELLED = frozenset({*BOUNDARIES, TurnStarted, TurnEnded, TurnAborted})
-_KEPT = frozenset({*BOUNDARIES, ProgramMessage, Replaced, WorldState, TurnsRemoved, ItemsRemoved})
-"""The events of which more than the place is kept, or which say what need not be kept of older ones."""
+_HELD = frozenset({*BOUNDARIES, ProgramMessage, Replaced})
 
 
 class _Kinds(dict[str | None, int]):
@@ -109,8 +107,7 @@ class Collector:
         self.usage: tuple[int, Raw] | None = None
         """The newest token totals and their `seq`."""
         self.limits, self.depth = limits, limits.depth
-        self._mute = (0, 0)
-        """The newest mark's `seq`, and how many records older than it show nothing of their turn."""
+        self._mute = 0  # so many records that are older than the newest mark show nothing of their turn
 
     @property
     def noting(self) -> tuple[Callable[[int], None], Callable[[str], Any]] | None:
@@ -120,7 +117,7 @@ class Collector:
     def take_block(self) -> list[Mark]:
         """The marks of the block, oldest first; an older one begins."""
         marks = self.marks[::-1]
-        self.marks, self.shadow, self._closed_at = [], False, self.seq
+        self.marks, self.shadow, self._closed_at, self._mute = [], False, self.seq, 0
         return marks
 
     def take(self, data: bytes, offset: int, record: Any) -> bool:
@@ -137,7 +134,7 @@ class Collector:
             self._add(event, data, offset)
             return isinstance(event, TurnStarted)
         if event is _SESSION:
-            self._count_mute()
+            self._mute += 1
         if event <= _SAID or self.traces:
             run = self.trace(offset, len(data), event) if self.traces else self.run(offset, len(data))
             if event <= _SAID:
@@ -151,32 +148,24 @@ class Collector:
         return False
 
     def _add(self, event: Event, data: bytes, offset: int) -> None:
-        if isinstance(event, Malformed):
-            self._count_mute()
-            if self.traces:
-                self._mark(event, offset, len(data))
+        if isinstance(event, Malformed) and not self.traces:
+            self._mute += 1
             return
-        newer, kind = self._newest(), type(event)
+        kind, silent = type(event), self._mute + (self.marks[-1].seq if self.marks else self._closed_at)
         mark = self._mark(event, offset, len(data))
         if self.wants_turns and kind in _LABELLED:
             mark.label = label_of(data)
-        if kind not in _KEPT:
-            return
-        if isinstance(event, BOUNDARIES):
+        if kind in _HELD:
             mark.data = data if self._holds() else None
-            self.debt = max(0, self.debt - 1)
-        elif isinstance(event, ProgramMessage):
-            mark.data = data if self._holds() else None
-        elif isinstance(event, Replaced):
-            mark.data = data if self._holds() else None
-            self.shadow = self.shadow or (event.has_items and self.debt == 0)
+            if isinstance(event, Replaced):
+                self.shadow = self.shadow or (event.has_items and self.debt == 0)
+            elif kind is not ProgramMessage:
+                self.debt = max(0, self.debt - 1)
         elif isinstance(event, WorldState):
             mark.data = data if self.wants_world and not self.shadow else None
-        else:
-            mute = self._mute[1] if self._mute[0] == newer else 0
-            mark.is_followed = not self.traces and newer < self.seq - 1 - mute
-            if isinstance(event, TurnsRemoved):
-                self.debt += event.count
+        elif isinstance(event, TurnsRemoved):
+            mark.is_followed = not self.traces and silent < self.seq - 1
+            self.debt += event.count
 
     def note_odd(self, event: Damaged | Blank, offset: int, size: int) -> None:
         """Damaged bytes or a blank line, when every line is traced."""
@@ -191,36 +180,32 @@ class Collector:
 
     def trace(self, offset: int, size: int, kind: int) -> Run:
         """One more line of a run of lines that nothing comes between; see `unpack`. An item is yet to be counted."""
-        top = self.marks[-1] if self.marks else None
-        if (
-            not isinstance(top, Run)
-            or top.refs is None
-            or top.segment != self.segment
-            or top.newlines + len(top.refs) != self.newlines
-            or (self.wants_turns and top.refs[-1] >> 3 != offset + size + 1)  # odd bytes between them: see `turn_list`
-        ):
-            top = Run(UNSEEN, self.seq, self.segment, offset, size, self.newlines, refs=array("Q"))
-            self.marks.append(top)
-        assert top.refs is not None
-        top.refs.append(offset << 3 | kind)
-        return top
+        found = self._run_ahead_of(self.segment, self.newlines)
+        # odd bytes between them part them where turns are wanted: see `turn_list`
+        if found is None or (self.wants_turns and found[1][-1] >> 3 != offset + size + 1):
+            refs = array("Q")
+            found = Run(UNSEEN, self.seq, self.segment, offset, size, self.newlines, refs=refs), refs
+            self.marks.append(found[0])
+        found[1].append(offset << 3 | kind)
+        return found[0]
 
     def recall(self, mark: Mark) -> None:
         """A mark that is remembered, older than all before; its lines go on with the run of those before it."""
-        top = self.marks[-1] if self.marks else None
-        if (
-            not isinstance(top, Run)
-            or not isinstance(mark, Run)
-            or top.refs is None
-            or mark.refs is None
-            or top.segment != mark.segment
-            or top.newlines + len(top.refs) != mark.newlines
-        ):
+        found = self._run_ahead_of(mark.segment, mark.newlines)
+        if found is None or not isinstance(mark, Run) or mark.refs is None:
             self.marks.append(mark)
             return
-        top.refs.extend(mark.refs)
+        top, refs = found
+        refs.extend(mark.refs)
         top.count += mark.count
         top.event = ITEMS if top.count else UNSEEN
+
+    def _run_ahead_of(self, segment: int, newlines: int) -> tuple[Run, array[int]] | None:
+        """The newest mark, if it is a run of traced lines that goes on with a line there."""
+        top = self.marks[-1] if self.marks else None
+        if not isinstance(top, Run) or top.refs is None or top.segment != segment:
+            return None
+        return (top, top.refs) if top.newlines + len(top.refs) == newlines else None
 
     def run(self, offset: int, size: int) -> Run:
         """The mark of the run of plain items that goes on with an item at `offset`."""
@@ -228,21 +213,15 @@ class Collector:
         if isinstance(top, Run) and top.segment == self.segment:
             return top
         lines: list[bytes] | None = [] if self._holds() else None
+        self._mute = 0
         run = Run(ITEMS, self.seq, self.segment, offset, size, self.newlines, lines=lines)
         self.marks.append(run)
         return run
 
     def _mark(self, event: Event, offset: int, size: int) -> Mark:
-        mark = Mark(event, self.seq, self.segment, offset, size, self.newlines)
+        mark, self._mute = Mark(event, self.seq, self.segment, offset, size, self.newlines), 0
         self.marks.append(mark)
         return mark
 
     def _holds(self) -> bool:
         return self.wants_items and not self.shadow and self.debt == 0
-
-    def _newest(self) -> int:
-        return self.marks[-1].seq if self.marks else self._closed_at
-
-    def _count_mute(self) -> None:
-        newest, (since, count) = self._newest(), self._mute
-        self._mute = newest, count + 1 if since == newest else 1

@@ -11,8 +11,10 @@ of the file. Plain items between two other marks share one mark (`Run`), as noth
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from array import array
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 
 import msgspec
 
@@ -31,7 +33,6 @@ from rollout.items.events import (
     WorldState,
 )
 
-_ENDS = (TurnEnded, TurnAborted)  # a tuple that stands is faster to ask than a union that is made anew
 _TAKEN_ALONG = (Settings, WorldState, ProgramMessage)
 
 
@@ -110,8 +111,8 @@ class Span:
     explicit: bool
     turn_id: str | None
     status: str = "interrupted"
-    is_open: bool = True
     ending: Mark | None = None
+    """None while it is open."""
 
     def fits(self, turn_id: str | None) -> bool:
         """An id fits if it is the turn's own, or either is not known."""
@@ -126,29 +127,18 @@ def fold_turns(marks: Sequence[Mark]) -> None:
         if isinstance(event, TurnStarted):
             current = Span(i, mark, True, event.turn_id)
         elif isinstance(event, BOUNDARIES):
-            if current is None or not (current.explicit and current.is_open):
+            if current is None or not (current.explicit and current.ending is None):
                 current = Span(_run_above(marks, i), mark, False, None, status="completed")
                 for above in range(current.first, i):
                     marks[above].span = current
         elif current is not None:
-            if isinstance(event, _ENDS):
-                _end(current, mark, event)
-            elif isinstance(event, UserAnnounced):
-                mark.is_in_turn = current.explicit and current.is_open
+            if isinstance(event, UserAnnounced):
+                mark.is_in_turn = current.explicit and current.ending is None
+            elif isinstance(event, TurnAborted) and current.ending is None and current.fits(event.turn_id):
+                current.status, current.ending = "interrupted", mark
+            elif isinstance(event, TurnEnded) and current.ending is None and current.explicit:
+                current.status, current.ending = "completed", mark  # an implicit one runs to the next boundary
         mark.span = current
-
-
-def _end(span: Span, mark: Mark, event: TurnEnded | TurnAborted) -> None:
-    if not span.is_open or (isinstance(event, TurnAborted) and not span.fits(event.turn_id)):
-        return
-    if isinstance(event, TurnAborted):
-        span.status = "interrupted"
-    elif span.explicit:
-        span.status = "completed"
-    else:
-        return  # an implicit turn runs to the next boundary, whatever claims to complete it
-    span.is_open = False
-    span.ending = mark
 
 
 def _run_above(marks: Sequence[Mark], i: int) -> int:
@@ -167,12 +157,7 @@ def _run_above(marks: Sequence[Mark], i: int) -> int:
     return first
 
 
-def by_turn(marks: Sequence[Mark]) -> Iterator[tuple[Span | None, Sequence[Mark]]]:
+def by_turn(marks: Sequence[Mark]) -> Iterator[tuple[Span | None, list[Mark]]]:
     """The marks of each turn of a block, newest turn first."""
-    end = len(marks)
-    while end > 0:
-        span, begin = marks[end - 1].span, end - 1
-        while begin > 0 and marks[begin - 1].span is span:
-            begin -= 1
-        yield span, marks[begin:end]
-        end = begin
+    turns: Iterator[tuple[Span | None, Iterator[Mark]]] = itertools.groupby(marks, attrgetter("span"))
+    return reversed([(span, list(of_turn)) for span, of_turn in turns])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from rollout import ids
 from rollout.fold.events import Mark, Run, Span, by_turn, unpack
@@ -13,6 +14,7 @@ from rollout.format.labels import Label
 from rollout.format.records import Segment
 from rollout.items.events import (
     BOUNDARIES,
+    ITEM_EVENTS,
     AgentMessage,
     Blank,
     Damaged,
@@ -34,7 +36,7 @@ _NO_EFFECT = (Malformed, Damaged, Blank)
 _NOTHING = (*_NO_EFFECT, Unseen)
 
 
-class ItemPlace(NamedTuple):
+class ItemPlace(msgspec.Struct, frozen=True, gc=False):
     """Where a run of items lies, or (not `is_run`) one that has a line to itself."""
 
     is_run: bool
@@ -127,7 +129,8 @@ class TurnCollector:
 
     def __init__(self, segments: Sequence[Segment], load: Callable[[Sequence[ItemPlace]], History]) -> None:
         self._segments, self._load = segments, load
-        self._found: list[tuple[Turn, int, int]] = []  # newest first, with segment and newlines of the first record
+        # Newest first: all but the line, for which the segment of the first record, and the line ends behind it.
+        self._found: list[tuple[functools.partial[Turn], int, int]] = []
 
     def see(self, marks: Sequence[Mark]) -> None:
         """One settled block, older than all before."""
@@ -138,18 +141,22 @@ class TurnCollector:
     def turns(self, line_counts: Sequence[int | None]) -> tuple[Turn, ...]:
         """All that were seen, oldest first; `line_counts` are the line ends in each segment."""
         return tuple(
-            turn if (count := line_counts[segment]) is None else dataclasses.replace(turn, line=count - newlines + 1)
-            for turn, segment, newlines in reversed(self._found)
+            make(line=None if (count := line_counts[segment]) is None else count - newlines + 1)
+            for make, segment, newlines in reversed(self._found)
         )
 
-    def _turn(self, span: Span, marks: Sequence[Mark]) -> Turn:
+    def _turn(self, span: Span, marks: Sequence[Mark]) -> functools.partial[Turn]:
         stands, segment = turn_stands(marks), self._segments[marks[0].segment]
         users: list[UserMessage | AgentMessage] = []
         models: list[str] = []
         plans: list[str] = []
+        items: list[Mark] = []
         for mark in marks:
             event = mark.event
-            if stands and not mark.stands:
+            if mark.undone_by is None:
+                if isinstance(event, ITEM_EVENTS):
+                    items.append(mark)
+            elif stands:
                 continue
             if isinstance(event, BOUNDARIES):
                 users.append(event)
@@ -157,9 +164,9 @@ class TurnCollector:
                 models += [event.model] if span.fits(event.turn_id) else []
             elif isinstance(event, PlanProposed):
                 plans.append(event.text)
-        items = [mark for mark in marks if mark.stands and mark.is_item]
         opened, ended = span.opening.event, None if span.ending is None else span.ending.event
-        return Turn(
+        return functools.partial(
+            Turn,
             id=span.turn_id or ids.derived_turn_id(segment.thread, span.opening.offset),
             derived=span.turn_id is None,
             status=span.status,
@@ -169,7 +176,6 @@ class TurnCollector:
             model=models[0] if models else None,
             user=users[0].text if users and isinstance(users[0], UserMessage) else None,
             path=segment.path,
-            line=None,
             offset=marks[0].offset,
             end_offset=_end_of(marks),
             item_count=sum(mark.count if isinstance(mark, Run) else 1 for mark in items),

@@ -238,12 +238,12 @@ def items_of(origin: Origin) -> Callable[[Sequence[ItemPlace]], History]:
         entries: list[Entry] = []
         with origin.opened() as lineage:
             sources = [segment.source for segment in lineage]
-            for is_run, is_made, segment, offset, size in places:
-                data = sources[segment].read_at(offset, size)
-                if is_run:
+            for place in places:
+                data = sources[place.segment].read_at(place.offset, place.size)
+                if place.is_run:
                     entries += CODEX.shown_lines(data, origin.limits.depth)
                 else:
-                    entries.append(AgentLine(data) if is_made else data)
+                    entries.append(AgentLine(data) if place.is_made else data)
         return History(entries, CODEX)
 
     return load
