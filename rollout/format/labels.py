@@ -20,7 +20,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from rollout.errors import UsageError
-from rollout.format.surrogates import mend
+from rollout.format.strict_json import mend
 from rollout.ids import SessionId
 from rollout.limits import LABEL_TAGS, TAG_KEY_CHARACTERS, TAG_VALUE_CHARACTERS
 

@@ -1,8 +1,15 @@
-"""Strict JSON in bytes: whether it is text, how deep it goes, and its values without loss."""
+"""Strict JSON in bytes: whether it is text, how deep it goes, its values without loss, and what no file can hold.
+
+Python's texts can have lone surrogates, halves of a character that no UTF-8 can hold (`os.fsdecode` makes one of each
+byte that is no text), and so can JSON, as an escape; no reader of a log would take them. What is written has U+FFFD in
+the place of each. Two halves that belong together are the character that they make.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +21,11 @@ from rollout.limits import MIB
 _ALL_SQUARE = bytes.maketrans(b"{}", b"[]")
 _NOT_STRUCTURE = bytes(set(range(256)) - set(b'[]{}"'))
 _MOST_DEPTH_INSIDE = 64
+REPLACEMENT = "\ufffd"
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_HIGH, _LOW = rb"\\u[dD][89abAB][0-9a-fA-F]{2}", rb"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_IN_JSON = re.compile(rb"%b%b|(%b|%b)|\\." % (_HIGH, _LOW, _HIGH, _LOW), re.DOTALL)
+_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 _WINDOW_BYTES = 1 << 16
 """No more of a line is copied at a time to be looked at."""
 
@@ -92,3 +104,43 @@ def _long_int(digits: str) -> int | Decimal:
         return int(digits)
     except ValueError:
         return Decimal(digits)
+
+
+def mend_text(text: str) -> str:
+    """The text with U+FFFD for each lone surrogate in it; itself, if there is none."""
+    if _SURROGATE.search(text) is None:
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def mend_json(data: bytes) -> bytes:
+    """JSON with the escape of U+FFFD for each escape of a lone surrogate; it is as long as before."""
+    if b"\\u" not in data or _ESCAPE.search(data) is None:
+        return data
+    return _IN_JSON.sub(lambda found: found[0] if found[1] is None else rb"\ufffd", data)
+
+
+def mend(value: Any) -> Any:
+    """A JSON value without lone surrogates, in its keys neither; what is none stays. RecursionError if it has no end.
+
+    A key that is then the same as another one of its object gets as many more U+FFFD as make it differ.
+    """
+    if isinstance(value, str):
+        return mend_text(value)
+    if isinstance(value, Mapping):
+        return dict(zip(_mend_keys(value), map(mend, value.values()), strict=True))
+    if isinstance(value, list | tuple):
+        return [mend(under) for under in value]
+    return Raw(mend_json(bytes(value))) if isinstance(value, Raw) else value
+
+
+def _mend_keys(keys: Mapping[Any, Any]) -> list[Any]:
+    """In their order, each another one: those that need no mending stay."""
+    mended = [mend_text(key) if isinstance(key, str) else key for key in keys]
+    taken = {key for key, name in zip(keys, mended, strict=True) if name == key}
+    for n, key in enumerate(keys):
+        if mended[n] != key:
+            while mended[n] in taken:
+                mended[n] += REPLACEMENT
+            taken.add(mended[n])
+    return mended

@@ -16,26 +16,11 @@ SESSION_ITEM = "session_item"
 """This project's own: an item that holds in `item` what no model API calls one, as an agent framework gave it."""
 HIDDEN_ITEM_TYPES = frozenset({"ghost_snapshot", "compaction_trigger", "other"})
 ITEM_TYPES = HIDDEN_ITEM_TYPES | {
-    "message",
-    "reasoning",
-    "function_call",
-    "function_call_output",
-    "custom_tool_call",
-    "custom_tool_call_output",
-    "local_shell_call",
-    "web_search_call",
-    "tool_search_call",
-    "tool_search_output",
-    "image_generation_call",
-    "compaction",
-    "compaction_summary",
-    "context_compaction",
-    "configuration_update",
-    "additional_tools",
-    "agent_message",
+    *("message", "reasoning", "additional_tools", "agent_message", "configuration_update"),
+    *("function_call", "custom_tool_call", "local_shell_call", "web_search_call", "tool_search_call"),
+    *("function_call_output", "custom_tool_call_output", "tool_search_output", "image_generation_call"),
+    *("compaction", "compaction_summary", "context_compaction"),
 }
-
-
 COMPACTIONS = frozenset({"compaction", "context_compaction"})
 """Items that hold a history in short, as only the model's provider can read it."""
 _MODEL_TYPES = frozenset({"reasoning", "mcp_list_tools", "mcp_approval_request", *COMPACTIONS})

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.format.surrogates import mend, mend_json, mend_text
+from rollout.format.strict_json import mend, mend_json, mend_text
 
 HALF, OTHER = "\ud83d", "\ude00"
 pieces = st.sampled_from(

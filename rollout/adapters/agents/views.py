@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rollout.adapters.agents.turns import Conversation, Placed, stamp_of
-from rollout.format.surrogates import mend_text
+from rollout.format.strict_json import mend_text
 
 _PREVIEW_CHARACTERS = 100
 _NAMED_BY_TYPE = frozenset(

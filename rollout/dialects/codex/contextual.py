@@ -19,14 +19,8 @@ USER_FRAGMENTS: tuple[tuple[str, str], ...] = (
     *(
         (f"<{tag}>", f"</{tag}>")
         for tag in (
-            "environment_context",
-            "skill",
-            "user_shell_command",
-            "turn_aborted",
-            "subagent_notification",
-            "recommended_plugins",
-            "goal_context",
-            "agent_message_board_notification",
+            *("environment_context", "skill", "user_shell_command", "turn_aborted", "subagent_notification"),
+            *("recommended_plugins", "goal_context", "agent_message_board_notification"),
         )
     ),
 )
@@ -44,25 +38,11 @@ DEVELOPER_OPENINGS: tuple[str, ...] = (
     *(
         f"<{tag}>"
         for tag in (
-            "permissions instructions",
-            "model_switch",
-            "collaboration_mode",
-            "realtime_conversation",
-            "personality_spec",
-            "apps_instructions",
-            "context_window",
-            "context_window_guidance",
-            "environments_instructions",
-            "git_attribution",
-            "managed_developer_instructions",
-            "multi_agent_mode",
-            "multi_agent_role",
-            "persistent_mode",
-            "plugins_instructions",
-            "rollout_budget",
-            "skills_instructions",
-            "token_budget",
-            "tools",
+            *("permissions instructions", "model_switch", "collaboration_mode", "realtime_conversation"),
+            *("personality_spec", "apps_instructions", "context_window", "context_window_guidance"),
+            *("environments_instructions", "git_attribution", "managed_developer_instructions", "multi_agent_mode"),
+            *("multi_agent_role", "persistent_mode", "plugins_instructions", "rollout_budget", "skills_instructions"),
+            *("token_budget", "tools"),
         )
     ),
     "approved command prefix saved:",
@@ -73,6 +53,8 @@ _WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x20
 _FIRST = frozenset("<#wW" + _WHITE_SPACE)
 _EDGE = 128  # longer than any opening or closing
 _ASCII_SMALL = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+IMAGE_TAG = re.compile(r"<image(?: name=[^\n]*)?>|</image>")
+"""A text part that stands around an image of a user's message."""
 SUMMARY_OPENING = "Another language model started to solve this problem and produced a summary of its thinking process."
 """How the message begins, of role user, in which a compaction leaves its summary to the model."""
 

@@ -4,7 +4,7 @@ A line is `{"timestamp":…,"type":…,"payload":…}` (an `ordinal` before the 
 a label), compact, UTF-8. A value is JSON already or it is refused: nothing is turned into something else, and no number
 goes through a float. JSON that is given as bytes is checked and put in as it is. What is refused raises RecordError
 before a byte is written. One thing is mended: a lone surrogate, which no file can hold, is written as U+FFFD (see
-`format.surrogates`), so that what a tool has given back is never lost to a name that is no text.
+`format.strict_json`), so that what a tool has given back is never lost to a name that is no text.
 
 A payload may hold what looks like the beginning of a line. A write that a crash cuts behind such an object would leave
 it as a record of its own (readers look for one behind a torn line), so its first key is spelled with an escape.
@@ -29,7 +29,7 @@ from rollout.dialects.codex.envelope import Agent, WorldState
 from rollout.dialects.codex.names import TURN_ABORTED, TURN_COMPLETED, TURN_STARTED
 from rollout.errors import RecordError, UsageError
 from rollout.format import strict_json
-from rollout.format.surrogates import mend, mend_json, mend_text
+from rollout.format.strict_json import mend, mend_json, mend_text
 from rollout.items import shapes
 from rollout.items.history import History
 from rollout.items.kinds import is_visible, texts_of

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from rollout.dialects.codex.contextual import is_contextual
+from rollout.dialects.codex.contextual import IMAGE_TAG, is_contextual
 from rollout.dialects.codex.encoder import split_plans
 from rollout.dialects.codex.names import TURN_STARTED
 from rollout.format import strict_json
@@ -44,7 +44,6 @@ _LEGACY = {"user_message": "UserMessage", "agent_message": "AgentMessage", "cont
 """The events of legacy logs, and the items that tell the same here."""
 _FOLLOWING = frozenset({"UserMessage", "ContextCompaction"})
 """What stands behind its record; all others stand ahead of it."""
-_IMAGE_TAG = re.compile(r"<image(?: name=[^\n]*)?>|</image>")
 _PATCHED_FILE = re.compile(r"^\*\*\* (Add|Update|Delete) File: (.*)\n", re.MULTILINE)
 _MOVE = "*** Move to: "
 _DRIVE = re.compile(r"[A-Za-z]:[\\/]")
@@ -117,7 +116,9 @@ class ItemEvents:
         """What is shown of a record, and when that began; `told` are the items of this write that were shown before."""
         if type == "compacted":
             return {"type": "ContextCompaction", "id": self._new_id()}, unix_ms
-        is_telling = type in ("response_item", "turn_context") or (type == "event_msg" and _may_tell(payload))
+        is_telling = type in ("response_item", "turn_context") or (
+            type == "event_msg" and (b"_started" in payload or b'"item_completed"' in payload)  # others can be long
+        )
         value = strict_json.decode_value(payload) if is_telling else None
         if not isinstance(value, dict):
             return None, unix_ms
@@ -213,11 +214,6 @@ def item_events_of(
     return ItemEvents(thread, session.get("cwd"), turn_id, new_id) if is_paginated else None
 
 
-def _may_tell(payload: bytes) -> bool:
-    """Whether an event can begin a turn or complete an item; other events can be long."""
-    return b"_started" in payload or b'"item_completed"' in payload
-
-
 class _Event(msgspec.Struct, frozen=True):
     type: str | None = None
 
@@ -233,7 +229,7 @@ def _user_part(part: object) -> dict[str, Any] | None:
         return None
     text, url = part.get("text"), part.get("image_url")
     if isinstance(text, str):
-        return None if _IMAGE_TAG.fullmatch(text) else {"type": "text", "text": text, "text_elements": []}
+        return None if IMAGE_TAG.fullmatch(text) else {"type": "text", "text": text, "text_elements": []}
     return {"type": "image", "image_url": url} if isinstance(url, str) else None
 
 

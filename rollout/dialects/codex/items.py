@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw
 
-from rollout.dialects.codex.contextual import SUMMARY_OPENING, is_contextual
-from rollout.dialects.codex.envelope import Agent, Compacted, Envelope, LineOf, payload_of, split, types_of
+from rollout.dialects.codex.contextual import IMAGE_TAG, SUMMARY_OPENING, is_contextual
+from rollout.dialects.codex.envelope import Agent, Compacted, Envelope, LineOf, payload_of, records_in
 from rollout.format.strict_json import decode_value
 from rollout.format.strict_json import text_of as text_of_value
 from rollout.items import texts
@@ -19,17 +19,6 @@ from rollout.items.shapes import fault, is_plainly_whole, is_shown_item
 _SHORT, _MARKS_BYTES = b',"item":"typeless"', 80
 """What a line says behind its payload whose item is whole in another form, and how long that can be."""
 NO_SUMMARY = "(no summary available)"
-
-
-def is_shown(envelope: Envelope, line: bytes) -> bool:
-    """Whether a record is a response item, bare or not, that the model sees."""
-    type, kind = types_of(envelope)
-    head = envelope.payload
-    if type != "response_item" or kind is None:
-        return False
-    if not isinstance(head, Head):
-        return is_visible(kind, envelope.role) and fault(kind, line) is None
-    return is_visible(kind, head.role) and is_whole(head, line)
 
 
 def is_whole(head: Head, line: bytes) -> bool:
@@ -65,25 +54,12 @@ def text_of(data: bytes, envelope: Envelope) -> tuple[str, str] | None:
 
 
 def item_of(entry: Entry) -> Raw:
-    """The item of an entry, without copying."""
+    """The item of an entry, without copying; for an instruction from another agent, what the model is shown (S6)."""
     if isinstance(entry, Raw):
         return entry
-    return agent_item(entry) if isinstance(entry, AgentLine) else payload_of(entry)
-
-
-def shown_lines(lines: bytes, depth: int) -> list[bytes]:
-    """The lines of the visible items among some lines of any kind, oldest first."""
-    return [
-        piece.data
-        for line in lines.split(b"\n")
-        for piece in split(line, depth)
-        if piece.envelope is not None and is_shown(piece.envelope, piece.data)
-    ]
-
-
-def agent_item(line: bytes) -> Raw:
-    """An instruction from another agent as the item that the model is shown (S6). msgspec.ValidationError."""
-    agent = msgspec.json.decode(line, type=LineOf[Agent]).payload
+    if not isinstance(entry, AgentLine):
+        return payload_of(entry)
+    agent = msgspec.json.decode(entry, type=LineOf[Agent]).payload
     content = [{"type": "input_text", "text": agent.content}]
     if agent.encrypted_content is not None:
         kind = "NEW_TASK" if agent.trigger_turn else "MESSAGE"
@@ -96,13 +72,23 @@ def agent_item(line: bytes) -> Raw:
     return Raw(msgspec.json.encode(item))
 
 
-def is_instruction(line: bytes) -> bool:
-    """Whether an inter_agent_communication has all that it needs."""
-    try:
-        msgspec.json.decode(line, type=LineOf[Agent])
-    except msgspec.ValidationError:
+def shown_lines(lines: bytes, depth: int) -> list[bytes]:
+    """The lines of the visible items among some lines of any kind, oldest first."""
+    return [
+        data
+        for line in lines.split(b"\n")
+        for _, data, envelope in records_in(line, depth)
+        if _is_shown(data, envelope)
+    ]
+
+
+def _is_shown(line: bytes, envelope: Envelope) -> bool:
+    head = envelope.payload
+    if head is UNSET:
+        return is_visible(envelope.type or "", envelope.role) and fault(envelope.type, line) is None
+    if envelope.type != "response_item" or head is None or head.type is None:
         return False
-    return True
+    return is_visible(head.type, head.role) and is_whole(head, line)
 
 
 def compaction_of(line: bytes) -> Compaction:
@@ -130,18 +116,13 @@ def user_texts(entry: Entry) -> list[str] | None:
     texts = texts_of(item) or []
     if is_contextual("user", texts) or "".join(texts).startswith(SUMMARY_OPENING):
         return None
-    left = [text for text in texts if not _is_image_tag(text)]
+    left = [text for text in texts if not IMAGE_TAG.fullmatch(text)]
     if len(left) == len(texts) and left:
         return left
     parts = decode_value(item).get("content") or []
     if texts and not left and not any(part.get("type") == "input_image" for part in parts):
         return texts  # tags of no image are what the user wrote
     return left or [""] * bool(parts)
-
-
-def _is_image_tag(text: str) -> bool:
-    """Whether a text part is what the program puts around an image."""
-    return text in ("<image>", "</image>") or (text.startswith("<image name=") and text.endswith(">"))
 
 
 def world_of(line: bytes) -> dict[str, Any]:
