@@ -26,7 +26,6 @@ from rollout.files.bases import Bases
 from rollout.files.disk import FileSystem
 from rollout.files.encrypted.lines import LineCipher
 from rollout.files.lineage import Lineage, Opened, holds_record, open_path
-from rollout.files.positions import Extent
 from rollout.format import records
 from rollout.format.records import Segment
 from rollout.limits import DEFAULT
@@ -53,13 +52,6 @@ def newest_point(path: Path, fs: FileSystem) -> Point:
         return Point(opened.path or path, plan.cut, ends_line=not plan.newline)
     finally:
         opened.close()
-
-
-def point_of(segments: Sequence[Segment], extent: Extent) -> Point:
-    """The point at the end of an extent of a lineage of files."""
-    path = segments[extent.segment].path
-    assert path is not None  # forks are of files
-    return Point(Path(path), extent.offset, extent.ends_line)
 
 
 def base_at(point: Point, next_ordinal: int | None) -> dict[str, Any]:

@@ -61,10 +61,10 @@ class Opened:
     file: ReadFile | None
     limits: Limits = DEFAULT
 
-    @functools.cached_property
-    def head(self) -> Head:
-        """How the file begins: looked for once, unless an earlier look at the file is put in its place."""
-        return self._find_head()
+    @property
+    def name(self) -> str | None:
+        """Its path as results tell it; None for bytes in memory."""
+        return None if self.path is None else str(self.path)
 
     @property
     def session(self) -> dict[str, Any] | None:
@@ -105,15 +105,16 @@ class Opened:
         named = None if self.path is None else ids.parse_file_name(self.path.name)
         return None if named is None else named.thread
 
-    def _find_head(self) -> Head:
-        small = dataclasses.replace(
-            self.limits, chunk_bytes=min(self.limits.chunk_bytes, self.limits.first_chunk_bytes)
-        )
+    @functools.cached_property
+    def head(self) -> Head:
+        """How the file begins: looked for once, unless an earlier look at the file is put in its place."""
+        first_bytes = min(self.limits.chunk_bytes, self.limits.first_chunk_bytes)
         source, begin, is_first = self.source, 0, True
         if isinstance(source, DecryptingSource):  # no other line can be it, and this one says something without a key
             source = lines.BytesSource(source.head())
         elif self.file is not None and isinstance(source, FileSource):
             begin = self.file.data_start()  # a hole in a sparse file reads as NUL bytes, which say nothing
+        small = dataclasses.replace(self.limits, chunk_bytes=first_bytes)
         for line in records.forward([Segment(source, source.size)], small, start=begin):
             if line.offset > begin + self.limits.head_bytes:
                 break
@@ -149,14 +150,10 @@ def open_path(
 
 
 def _open_either(path: Path, fs: FileSystem) -> tuple[ReadFile, Path]:
-    try:
-        return fs.open_read(path), path
-    except NotFound:
-        other = twin(path)
-        if other is None:
-            raise
-    with contextlib.suppress(NotFound):
-        return fs.open_read(other), other
+    for name in (path, twin(path)):
+        if name is not None:
+            with contextlib.suppress(NotFound):
+                return fs.open_read(name), name
     return fs.open_read(path), path  # may be here again: its twin has just gone
 
 
@@ -239,54 +236,33 @@ class Lineage:
     def damage(self) -> list[Damage]:
         """What is wrong with the files themselves: sealed frames, bases that are missing or end elsewhere."""
         found = [
-            Damage(None, offset, reason, kind, None if opened.path is None else str(opened.path))
+            Damage(None, offset, reason, "sealed" if isinstance(source, SealedSource) else "encrypted", opened.name)
             for opened in self.opened
-            for source, kind in ((opened.stored, "sealed"), (opened.source, "encrypted"))
-            if isinstance(source, SealedSource if kind == "sealed" else DecryptingSource)
+            for source in dict.fromkeys((opened.stored, opened.source))
+            if isinstance(source, SealedSource | DecryptingSource)
             for offset, reason in source.damage
         ]
         if self._hides_batch:
-            path = self.opened[0].path
             reason = "a batch of lines that a crash has cut short: none of them is visible"
-            found.append(Damage(None, self.end, reason, "batch", None if path is None else str(path)))
+            found.append(Damage(None, self.end, reason, "batch", self.opened[0].name))
         return self.missing + self.inexact + found
 
     def __iter__(self) -> Iterator[Segment]:
         opened, end = self.opened[0], self.end
         for _ in range(self._limits.lineage_depth):
-            path = None if opened.path is None else str(opened.path)
-            self.segments.append(Segment(opened.source, end, opened.thread or "", path))
+            self.segments.append(Segment(opened.source, end, opened.thread or "", opened.name))
             yield self.segments[-1]
             base = base_of(opened.session)
-            if base is None:
+            found = None if base is None else self._find_base(opened, base)
+            if base is None or found is None:
                 return
-            found = self._find_base(opened, base)
-            if found is None:
-                return
-            opened, end = found
+            opened, end = found, self._end_in(found, base, opened)
         self.missing.append(Damage(None, 0, f"more than {self._limits.lineage_depth} bases", "base"))
 
-    def _find_base(self, child: Opened, base: Base) -> tuple[Opened, int] | None:
-        """The file that a file continues, and how many bytes of it; None, and why, if there is none."""
-        why = "is missing"
-        if base.id is not None and base.end is not None:
-            was_fresh = self.bases.is_fresh
-            found, why, has_moved = self._open_base(child, base.id, base.end)
-            if found is None and has_moved and not was_fresh:
-                self.bases.forget()
-                found, why, _ = self._open_base(child, base.id, base.end)
-            if found is not None:
-                self.opened.append(found)
-                self._met |= {found.file.identity} if found.file is not None else set()
-                return found, self._end_in(found, base, child)
-        told = f"{base.told!s:.80}, up to byte {base.told_end!s:.20}"
-        self._report(self.missing, child, f"the base that this file continues {why}: {told}", "base")
-        return None
-
-    def _open_base(self, child: Opened, id: ids.FileId, end: int) -> tuple[Opened | None, str, bool]:
-        """The first file with that id that is so long; why there is none; whether one has gone since it was listed."""
-        why, has_moved = "is missing", False
-        for path in self.bases.candidates(id, child.path):
+    def _find_base(self, child: Opened, base: Base) -> Opened | None:
+        """The file that a file continues: the first one with that id that is so long. None, and why, if none is."""
+        was_fresh, has_moved, why = self.bases.is_fresh, False, "is missing"
+        for path in () if base.id is None or base.end is None else self.bases.candidates(base.id, child.path):
             try:
                 opened = open_path(path, fs=self._fs, keys=self._keys, limits=self._limits)
             except SourceError as error:
@@ -294,12 +270,19 @@ class Lineage:
                 continue
             if opened.file is not None and opened.file.identity in self._met:
                 why = "leads back to itself"
-            elif end > opened.source.size:
+            elif base.end is not None and base.end > opened.source.size:
                 why = f"is too short, {opened.source.size} bytes"
             else:
-                return opened, "", has_moved
+                self.opened.append(opened)
+                self._met |= {opened.file.identity} if opened.file is not None else set()
+                return opened
             opened.close()
-        return None, why, has_moved
+        if has_moved and not was_fresh:  # one has gone since it was listed
+            self.bases.forget()
+            return self._find_base(child, base)
+        told = f"{base.told!s:.80}, up to byte {base.told_end!s:.20}"
+        self._report(self.missing, child, f"the base that this file continues {why}: {told}", "base")
+        return None
 
     def _end_in(self, opened: Opened, base: Base, child: Opened) -> int:
         """Where the base ends: where it is said, or at the end of the line before; what does not fit is reported."""
@@ -313,18 +296,13 @@ class Lineage:
             reason = f"its base is said to end at byte {said}{name}, where no line ends: it is read up to byte {end}"
             self._report(self.inexact, child, reason, "base_end")
         if base.ordinal is not None and end:
-            last = _last_ordinal(stored, end, self._limits)
+            newest = next(records.backward([Segment(stored, end)], self._limits), None)
+            held = [] if newest is None else envelope.records_in(newest.data, self._limits.depth)
+            last = ordinal_of(held[-1][1]) if held else None
             if last is not None and last != base.ordinal - 1:
                 reason = f"its base is said to end before ordinal {base.ordinal!s:.20}, but ends with {last!s:.20}"
                 self._report(self.inexact, child, f"{reason}: it is read all the same", "base_end")
         return end
 
     def _report(self, to: list[Damage], child: Opened, reason: str, kind: str) -> None:
-        to.append(Damage(1, 0, reason, kind, None if child.path is None else str(child.path)))
-
-
-def _last_ordinal(source: lines.Source, end: int, limits: Limits) -> int | None:
-    """The ordinal of the line that ends at byte `end`; None if it has none, or is too long to tell."""
-    last = next(records.backward([Segment(source, end)], limits), None)
-    found = [] if last is None else envelope.records_in(last.data, limits.depth)
-    return ordinal_of(found[-1][1]) if found else None
+        to.append(Damage(1, 0, reason, kind, child.name))

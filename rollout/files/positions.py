@@ -8,15 +8,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+from rollout.dialects.codex.dialect import CODEX
 from rollout.dialects.codex.envelope import records_in
-from rollout.dialects.codex.events import event_of
-from rollout.dialects.codex.names import SESSION_META
 from rollout.errors import NotFound, UsageError
 from rollout.files.encrypted.reader import plain_source
 from rollout.files.log_end import ordinal_of
 from rollout.format import lines, records
 from rollout.format.records import Segment
-from rollout.items.events import TurnAborted, TurnEnded, TurnsRemoved, TurnStarted
+from rollout.items.events import LineKind, TurnAborted, TurnEnded, TurnsRemoved, TurnStarted
 from rollout.limits import DEFAULT, KIB, Limits
 
 _AROUND_BYTES = 64 * KIB
@@ -38,19 +37,15 @@ class Extent:
 def extent_at_offset(segments: Sequence[Segment], offset: int, segment: int = 0) -> Extent:
     """Up to byte `offset` of a file, which is to be the end of a line. UsageError."""
     file = segments[segment]
-    if 0 < offset <= file.end and plain_source(file.source).read_at(offset - 1, 1) == b"\n":
+    at = min(max(offset, 0), file.end)
+    begin, stop = max(at - _AROUND_BYTES, 0), min(at + _AROUND_BYTES, file.end)
+    around = plain_source(file.source).read_at(begin, stop - begin)
+    above, below = around.rfind(b"\n", 0, at - begin) + 1, around.find(b"\n", at - begin) + 1
+    if above and offset == begin + above:
         return Extent(segment, offset)
-    near = " or ".join(map(str, _line_ends_around(file, offset)))
+    near = " or ".join(str(begin + end) for end in (above, below) if end)
     remedy = f"give the offset behind a line end{near and f': {near}'}"
     raise UsageError("no line ends there", path=file.path, offset=offset, remedy=remedy)
-
-
-def _line_ends_around(file: Segment, offset: int) -> list[int]:
-    at = min(max(offset, 0), file.end)
-    begin, source = max(at - _AROUND_BYTES, 0), plain_source(file.source)
-    above, below = source.read_at(begin, at - begin), source.read_at(at, min(_AROUND_BYTES, file.end - at))
-    found = [begin + above.rfind(b"\n") + 1] if b"\n" in above else []
-    return [*found, at + below.find(b"\n") + 1] if b"\n" in below else found
 
 
 def extent_at_line(segments: Sequence[Segment], number: int) -> Extent:
@@ -86,30 +81,27 @@ def extent_of_turn(
 
     As the turn stood when it ended. One without an end reaches to the next one, but not over a rollback.
     """
-    behind, is_explicit, turn_id = None, False, None
+    behind, is_explicit, own_id = None, False, None
     for line in records.forward(segments, limits, segment=start[0], start=start[1]):
         if stop is not None and line.segment == stop[0] and line.offset >= stop[1]:
             break
-        extent, found = Extent(line.segment, line.end, line.ends), records_in(line.data, limits.depth)
-        for _, data, envelope in found:
-            event = event_of(data, envelope, False)
-            if behind is None and isinstance(event, TurnStarted):
-                is_explicit, turn_id = True, event.turn_id
-            elif isinstance(event, TurnsRemoved) and behind is not None:
-                return behind
-            elif (isinstance(event, TurnEnded) and is_explicit) or (
-                isinstance(event, TurnAborted) and _fits(turn_id, event.turn_id)
-            ):
-                return extent
-        if any(envelope.type != SESSION_META for _, _, envelope in found):
-            behind = extent
+        extent, tells = Extent(line.segment, line.end, line.ends), False
+        for _, data, record in records_in(line.data, limits.depth):
+            event = CODEX.event_of(data, record, False)
+            tells = tells or event is not LineKind.SESSION
+            match event:
+                case TurnStarted() if behind is None:
+                    is_explicit, own_id = True, event.turn_id
+                case TurnsRemoved() if behind is not None:
+                    return behind
+                case TurnEnded() if is_explicit:
+                    return extent
+                case TurnAborted(turn_id=id) if own_id is None or id is None or own_id == id:
+                    return extent
+        behind = extent if tells else behind
     if behind is None:
         raise NotFound("the turn is no longer there", path=segments[start[0]].path, offset=start[1])
     return behind
-
-
-def _fits(own: str | None, other: str | None) -> bool:
-    return own is None or other is None or own == other
 
 
 def line_number(segments: Sequence[Segment], extent: Extent) -> int:

@@ -286,7 +286,8 @@ class SessionLog:
         origin = self._ports.origin(self.path, self.end)
         with origin.opened() as lineage:
             segments = list(lineage)
-            return forks.point_of(segments, extent_at(origin, segments, at, before=before)), None
+            found = extent_at(origin, segments, at, before=before)
+            return Point(Path(segments[found.segment].path or self.path), found.offset, found.ends_line), None
 
     def _meta(self, thread: str, created: float, base: dict[str, Any] | None) -> Part:
         """The session_meta of a fork: what the source's says, but for what is the fork's own. A copy has no `base`.
