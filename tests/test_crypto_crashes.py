@@ -18,8 +18,8 @@ from rollout.files.source import Origin
 from rollout.files.staging import new_file
 from rollout.files.writer import holder, open_writer
 from rollout.home.lifecycle import Keeper
-from rollout.home.maintenance.fingerprint import fingerprint
 from rollout.home.maintenance.rekey import decrypt, rekey
+from rollout.home.maintenance.repair import fingerprint
 from rollout.testing.crashes import explore
 from rollout.testing.disk import SimulatedDisk
 from tests import builders as b

@@ -12,8 +12,8 @@ several such the newest. So a thread can be given a name that nobody else loses 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import re
 import unicodedata
 import weakref
 from collections.abc import Callable, Mapping
@@ -25,9 +25,11 @@ from rollout import ids
 from rollout.dialects.codex.names import THREAD_NAMES_FILE, ThreadName
 from rollout.errors import SourceError, UsageError, WriteError
 from rollout.files.disk import REAL, AppendFile, FileSystem, ReadFile
+from rollout.files.plain import FileSource
 from rollout.files.port import Status
 from rollout.files.staging import while_held
-from rollout.format import lines
+from rollout.format import records
+from rollout.format.records import Segment
 from rollout.limits import DEFAULT, KIB, NAME_CHARACTERS
 
 WAIT_S = 5.0
@@ -41,16 +43,19 @@ _decode = msgspec.json.Decoder(ThreadName).decode
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Seen:
-    """What the file said when it had that status; None for one that could not be read."""
+class NamesRead:
+    """What a file of names says: thread ids to names, as they stand there (trimmed), any text.
 
-    status: Status | None
+    `trouble`: why a file that is there cannot be read. `lost_lines`: how many lines hold something and name nothing:
+    torn, damaged, of another kind.
+    """
+
     names: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    trouble: str | None = None
     lost_lines: int = 0
+    trouble: str | None = None
 
 
-_known: weakref.WeakKeyDictionary[FileSystem, dict[Path, _Seen]] = weakref.WeakKeyDictionary()
+_known: weakref.WeakKeyDictionary[FileSystem, dict[Path, tuple[Status, NamesRead]]] = weakref.WeakKeyDictionary()
 
 
 def looks_like_path(text: str) -> bool:
@@ -92,7 +97,7 @@ def fold(name: str) -> str:
 
 def read_names(home: Path, fs: FileSystem = REAL) -> Mapping[str, str]:
     """Thread ids to names, as they stand in the file (trimmed): any text. Empty if it cannot be read."""
-    return Names(home, fs).by_thread()
+    return Names(home, fs).read().names
 
 
 class Names:
@@ -102,44 +107,20 @@ class Names:
         self.path = home / THREAD_NAMES_FILE
         self._fs = fs
 
-    def by_thread(self) -> Mapping[str, str]:
-        """See `read_names`."""
-        return self._look().names
-
-    @property
-    def trouble(self) -> str | None:
-        """Why the file that is there cannot be read; None if it can, or there is none."""
-        return self._look().trouble
-
-    @property
-    def lost_lines(self) -> int:
-        """How many lines hold something and name nothing: torn, damaged, of another kind."""
-        return self._look().lost_lines
-
-    def _look(self) -> _Seen:
+    def read(self) -> NamesRead:
+        """What the file says."""
         try:
-            status = self._fs.status(self.path)
+            status, known = self._fs.status(self.path), _known.setdefault(self._fs, {})
+            if self.path not in known or known[self.path][0] != status:
+                with contextlib.closing(self._fs.open_read(self.path)) as file:
+                    known[self.path] = status, _read(file)  # what came behind that status is looked at next time
+            return known[self.path][1]
         except (FileNotFoundError, NotADirectoryError):
-            return _Seen(None)
+            return NamesRead()
         except OSError as error:
-            return _Seen(None, trouble=f"cannot be read: {error.strerror}")
-        known = _known.setdefault(self._fs, {})
-        if (seen := known.get(self.path)) is None or seen.status != status:
-            seen = known[self.path] = self._read(status)
-        return seen
-
-    def _read(self, status: Status) -> _Seen:
-        try:
-            file = self._fs.open_read(self.path)
+            return NamesRead(trouble=f"cannot be read: {error.strerror}")
         except SourceError as error:
-            return _Seen(None, trouble=error.message)
-        try:
-            names, lost = _read_names(file)
-            return _Seen(status, names, lost_lines=lost)  # what came behind that status is looked at next time
-        except SourceError as error:
-            return _Seen(None, trouble=error.message)
-        finally:
-            file.close()
+            return NamesRead(trouble=error.message)
 
     def write(self, thread: str, name: str | None, updated_at: str, *, is_there: Callable[[str], bool]) -> str | None:
         """Names a thread, or takes its name away (None); the name as it is kept.
@@ -147,20 +128,13 @@ class Names:
         UsageError for a name that can be none (`check_name`) or that another thread has that `is_there`; WriteError.
         """
         kept = None if name is None else check_name(name)
-        line = msgspec.json.encode(ThreadName(thread, kept or "", updated_at)) + b"\n"
 
-        def append(file: AppendFile) -> None:
-            for other, its in _names_in(file).items() if kept is not None else ():
+        def check(file: AppendFile) -> None:
+            for other, its in _read(file).names.items() if kept is not None else ():
                 if other != thread and its == kept and is_there(other):
                     raise UsageError(f"{kept!r} is the name of thread {other}", remedy="give another name")
-            _append(file, line)
-            file.sync()
-            self._fs.sync_dir(self.path.parent)  # who made the file may have died before
 
-        try:
-            while_held(self._fs, self.path, WAIT_S, append)
-        except OSError as error:
-            raise WriteError(f"cannot be written: {error.strerror}", path=self.path) from error
+        self._add(ThreadName(thread, kept or "", updated_at), check)
         return kept
 
     def note(self, thread: str, name: str, updated_at: str) -> None:
@@ -171,46 +145,37 @@ class Names:
         """
         if check_name(name) != name:
             raise UsageError("a name that would be kept as another one", remedy="trim it, in normal form C")
-        line = msgspec.json.encode(ThreadName(thread, name, updated_at, gives_way=True)) + b"\n"
+        self._add(ThreadName(thread, name, updated_at, gives_way=True))
+
+    def _add(self, name: ThreadName, check: Callable[[AppendFile], None] | None = None) -> None:
+        """A line, behind a line end if somebody has left a torn one; on the disk, if there was something to check."""
+
+        def append(file: AppendFile) -> None:
+            if check is not None:
+                check(file)
+            size = file.size()
+            is_torn = size > 0 and file.read_at(size - 1, 1) != b"\n"
+            file.append(b"\n" * is_torn + msgspec.json.encode(name) + b"\n")
+            if check is not None:
+                file.sync()
+                self._fs.sync_dir(self.path.parent)  # who made the file may have died before
+
         try:
-            while_held(self._fs, self.path, WAIT_S, lambda file: _append(file, line))
+            while_held(self._fs, self.path, WAIT_S, append)
         except OSError as error:
             raise WriteError(f"cannot be written: {error.strerror}", path=self.path) from error
 
 
-class _Bytes:
-    """An open file as a source of lines: as it was when it was opened."""
-
-    def __init__(self, file: ReadFile) -> None:
-        self.size, self.read_at = file.size(), file.read_at
-
-
-def _names_in(file: ReadFile) -> dict[str, str]:
-    return _read_names(file)[0]
-
-
-def _append(file: AppendFile, line: bytes) -> None:
-    """Writes a line, behind a line end if somebody has left a torn one."""
-    size = file.size()
-    is_torn = size > 0 and file.read_at(size - 1, 1) != b"\n"
-    file.append(b"\n" + line if is_torn else line)
-
-
-def _read_names(file: ReadFile) -> tuple[dict[str, str], int]:
-    """The names of a file by thread, and how many lines name nothing."""
+def _read(file: ReadFile) -> NamesRead:
     given: dict[str, ThreadName] = {}
-    lost = 0
-    for block in lines.forward(_Bytes(file), limits=_LIMITS):
-        if not isinstance(block, lines.Batch):
-            lost += isinstance(block, lines.Oversize)
-            continue
-        for line in block.lines:
-            entries = _entries(line)
-            lost += not entries and bool(line.strip(b"\0 \t\r\n"))
-            for entry in entries:
-                given.pop(entry.id.lower(), None)  # the newest line is the last one
-                given[entry.id.lower()] = entry
-    return _names_of(given), lost
+    lost, source = 0, FileSource(file)
+    for line in records.forward([Segment(source, source.size)], _LIMITS):
+        entries = _entries(line.data)
+        lost += not entries and (line.skipped == "oversize" or bool(line.data.strip(b"\0 \t\r\n")))
+        for entry in entries:
+            given.pop(entry.id.lower(), None)  # the newest line is the last one
+            given[entry.id.lower()] = entry
+    return NamesRead(_names_of(given), lost)
 
 
 def _names_of(given: Mapping[str, ThreadName]) -> dict[str, str]:
@@ -228,15 +193,12 @@ def _names_of(given: Mapping[str, ThreadName]) -> dict[str, str]:
 
 def _entries(line: bytes) -> list[ThreadName]:
     """What a line says, oldest first; pieces that say nothing are left out."""
-    pieces = [line] if b"\0" not in line else line.split(b"\0")
-    found = []
-    for piece in pieces:
-        entry = _entry(piece)
-        if entry is None and piece.find(_START, 1) > 0:
-            found += [entry for part in re.split(re.escape(_START), piece)[1:] if (entry := _entry(_START + part))]
-        elif entry is not None:
-            found.append(entry)
-    return found
+    found = list[ThreadName | None]()
+    for piece in line.split(b"\0"):
+        whole = _entry(piece)
+        glued = [] if whole is not None else piece.split(_START)[1:]
+        found += [whole, *(_entry(_START + part) for part in glued)]
+    return [entry for entry in found if entry is not None]
 
 
 def _entry(piece: bytes) -> ThreadName | None:

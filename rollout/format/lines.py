@@ -267,6 +267,19 @@ def count_ends(source: Source, start: int, end: int) -> int:
     return sum(chunk.count(b"\n") for chunk in chunks(source, start, end, DEFAULT.chunk_bytes))
 
 
+def stretches(source: Source, start: int, end: int, n: int, most: int | None = None) -> Iterator[bytes]:
+    """The bytes of source[start:end], about `n` at a time, in whole lines; longer ones are cut at `most` bytes."""
+    at = start
+    while at < end:
+        stop = min(at + n, end)
+        if stop < end:
+            cut = last_line_end(source, at, stop)
+            limit = end if most is None else min(at + max(most, n), end)
+            stop = cut if cut > at else first_line_end(source, stop, limit)
+        yield source.read_at(at, stop - at)
+        at = stop
+
+
 def chunks(source: Source, start: int, end: int, chunk_bytes: int) -> Iterator[bytes]:
     """The bytes of source[start:end], so many at a time."""
     for at in range(start, end, chunk_bytes):

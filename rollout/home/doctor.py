@@ -168,19 +168,20 @@ class _Doctor:
         return status.size if self._now_s - status.mtime_ns / 1e9 >= age_s else None
 
     def _names(self, entries: list[RolloutFile]) -> Iterator[Finding]:
-        names, there = Names(self._home, self._fs), {entry.thread: entry for entry in entries}
+        file, there = Names(self._home, self._fs), {entry.thread: entry for entry in entries}
+        names = file.read()
         if names.trouble is not None:
-            yield Finding("names", names.path, None, f"names are lost: {names.trouble}", "see who may read it")
+            yield Finding("names", file.path, None, f"names are lost: {names.trouble}", "see who may read it")
         if names.lost_lines:
             what = f"{names.lost_lines:,} lines are no names: what they named has its older name, or none"
-            yield Finding("names", names.path, None, what, "name those sessions again with `rollout name`")
+            yield Finding("names", file.path, None, what, "name those sessions again with `rollout name`")
         by_name: dict[str, list[RolloutFile]] = {}
-        for thread, name in names.by_thread().items():
+        for thread, name in names.names.items():
             if thread in there:
                 by_name.setdefault(fold(name), []).append(there[ids.ThreadId(thread)])
         for same in by_name.values():
             for older in sorted(same, key=lambda entry: entry.order)[:-1]:
-                name = names.by_thread()[older.thread]
+                name = names.names[older.thread]
                 command = command_in(self._home, "name", older.path, "--clear")
                 what, remedy = f"a newer session is called {name!r:.80}, too", "takes the name away; or give another"
                 yield Finding("name", older.path, older.thread, what, remedy, command)

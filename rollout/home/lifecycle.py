@@ -28,12 +28,12 @@ from rollout.dialects.codex.session_meta import without_base
 from rollout.errors import InUse, NotFound, RolloutError, UsageError, WriteError
 from rollout.files import fork as forks
 from rollout.files import layout
-from rollout.files.dependents import User, Users, told
 from rollout.files.directories import make_dirs
 from rollout.files.disk import FileSystem
 from rollout.files.encrypted.keys import NO_KEYS, Keys
 from rollout.files.encrypted.lines import LineCipher
 from rollout.files.encrypted.reader import cipher_for
+from rollout.files.fork import User, Users, told
 from rollout.files.port import explained
 from rollout.files.sealed import seal
 from rollout.files.source import Origin

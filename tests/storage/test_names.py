@@ -77,15 +77,15 @@ def test_a_last_line_without_its_end_counts_and_so_do_marks_spaces_and_foreign_k
 
 def test_without_the_file_or_the_home_there_is_no_name(tmp_path: Path) -> None:
     assert read_names(tmp_path) == read_names(tmp_path / "missing") == read_names(tmp_path / "a" / "b") == {}
-    assert Names(tmp_path).trouble is None
+    assert Names(tmp_path).read().trouble is None
 
 
 def test_a_folder_or_a_pipe_in_the_place_of_the_file_gives_no_name_and_says_why(tmp_path: Path) -> None:
     (tmp_path / THREAD_NAMES_FILE).mkdir()
-    assert (read_names(tmp_path), Names(tmp_path).trouble) == ({}, "is a directory, not a rollout")
+    assert (read_names(tmp_path), Names(tmp_path).read().trouble) == ({}, "is a directory, not a rollout")
     (tmp_path / THREAD_NAMES_FILE).rmdir()
     os.mkfifo(tmp_path / THREAD_NAMES_FILE)
-    assert (read_names(tmp_path), Names(tmp_path).trouble) == ({}, "is a FIFO, not a rollout")
+    assert (read_names(tmp_path), Names(tmp_path).read().trouble) == ({}, "is a FIFO, not a rollout")
 
 
 def test_the_file_is_read_once_for_each_change_of_it(tmp_path: Path) -> None:

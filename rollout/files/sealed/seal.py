@@ -108,7 +108,8 @@ def seal(
                 remedy = "the plain file is as it was; look after the disk"
                 raise WriteError("cannot be sealed: the sealed file reads back another text", path=path, remedy=remedy)
 
-        frames = _frames(tell.over(_cut(FileSource(plain), frame_bytes)), level)
+        texts = lines.stretches(FileSource(plain), 0, before[0], frame_bytes, LONGEST_FRAME_BYTES)
+        frames = _frames(tell.over(texts if before[0] else [b""]), level)
         replace(fs, target, frames, check=check, mtime_ns=before[1], held=held)
         _check_unchanged(fs, path, plain, before)
         fs.unlink(path)
@@ -214,21 +215,6 @@ def _frames(texts: Iterable[bytes], level: int) -> Iterator[bytes]:
         yield packed
     footer = SEEK_FOOTER.pack(len(table) // 8, 0, SEEK_FOOTER_MAGIC)
     yield struct.pack("<II", SEEK_TABLE_MAGIC, len(table) + len(footer)) + table + footer
-
-
-def _cut(plain: FileSource, frame_bytes: int) -> Iterator[bytes]:
-    """The texts of the frames: one at least."""
-    at = 0
-    while at < plain.size:
-        end = min(at + frame_bytes, plain.size)
-        if end < plain.size:
-            cut = lines.last_line_end(plain, at, end)
-            most = min(max(at + LONGEST_FRAME_BYTES, end), plain.size)
-            end = cut if cut > at else lines.first_line_end(plain, end, most)
-        yield plain.read_at(at, end - at)
-        at = end
-    if not at:
-        yield b""
 
 
 def _check_unchanged(fs: FileSystem, path: Path, plain: ReadFile, before: tuple[int, int]) -> None:

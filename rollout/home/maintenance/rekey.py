@@ -20,19 +20,18 @@ from rollout.dialects.codex import envelope
 from rollout.dialects.codex.session_meta import base_of
 from rollout.errors import RecordError, UsageError, WriteError
 from rollout.files import layout as homes
-from rollout.files.dependents import Users
 from rollout.files.disk import FileSystem
 from rollout.files.encrypted.keys import Keys
 from rollout.files.encrypted.lines import LineCipher, parts_of
 from rollout.files.encrypted.reader import DecryptingSource
+from rollout.files.fork import Users
 from rollout.files.lineage import Opened, open_path
 from rollout.files.source import Origin
 from rollout.files.staging import replace
 from rollout.format import records
 from rollout.format.records import Segment
 from rollout.home.index.database import NAME
-from rollout.home.maintenance import repair
-from rollout.home.maintenance.fingerprint import Proof, check_unwritten, locked
+from rollout.home.maintenance.repair import Proof, check_unwritten, locked, look
 
 
 def rekey(fs: FileSystem, path: Path, home: Path, keys: Keys) -> None:
@@ -80,7 +79,7 @@ def _rewrite(fs: FileSystem, path: Path, home: Path, keys: Keys, *, is_to_be_enc
         size, was_plain = file.size(), not isinstance(opened.source, DecryptingSource)
         if opened.stored.size != size:
             raise UsageError("is sealed", path=path, remedy="unseal it first")
-        if repair.look(fs, file, origin, path).steps:
+        if look(fs, file, origin, path).steps:
             raise WriteError("is damaged", path=path, remedy="repair it first")
         if wrong := _wrong(opened):
             raise WriteError(f"cannot be {what}: {wrong}", path=path, remedy="see `rollout verify`")
