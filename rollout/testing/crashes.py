@@ -22,7 +22,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from rollout.testing.disk import NAMING, Effect, Fault, Image, Op, OpKind, SimulatedDisk, change_names
+from rollout.testing.disk import NAMING, Effect, Fault, Image, Op, OpKind, SimulatedDisk
 
 Tree = Mapping[str, bytes | None]
 Workload = Callable[[SimulatedDisk, Callable[[Any], None]], None]
@@ -137,11 +137,8 @@ def crash_states(
     Returns:
         Paths to bytes, or to None for a directory: what `SimulatedDisk` takes.
     """
-    history = _History(disk.start, sector_bytes)
-    for op in disk.ops[:at]:
-        history.take(op)
     seen = set()
-    for image in history.images(limit, random.Random(seed)):
+    for image in _History(disk, at).images(sector_bytes, limit, random.Random(seed)):
         tree = image.tree()
         key = frozenset(tree.items())
         if key not in seen:
@@ -157,10 +154,7 @@ def crash_state(disk: SimulatedDisk, at: int, choose: Callable[[int], int]) -> d
         at: The number of operations before the crash.
         choose: Is given n and gives a number below it: which of n ways it went; 0 is what is there now.
     """
-    history = _History(disk.start, 0)
-    for op in disk.ops[:at]:
-        history.take(op)
-    return history.image(choose).tree()
+    return _History(disk, at).image(choose).tree()
 
 
 class _FileHistory:
@@ -177,13 +171,11 @@ class _FileHistory:
             self.unsynced.clear()
         elif op.kind is OpKind.SYNC_FAILED:
             self.unsafe.append((self._safe_bytes(), len(self.content)))
-        elif op.kind is OpKind.TRUNCATE:
-            self.content = self.content[: op.size]
-            self.unsafe = [(start, min(end, op.size)) for start, end in self.unsafe if start < op.size]
-            self.unsynced.append(op)
         else:
-            self.content += op.data
+            self.content = op.changed(self.content)
             self.unsynced.append(op)
+            end = len(self.content)
+            self.unsafe = [(start, min(stop, end)) for start, stop in self.unsafe if start < end]
 
     def _safe_bytes(self) -> int:
         return min([len(self.synced), *(op.size for op in self.unsynced if op.kind is OpKind.TRUNCATE)])
@@ -192,8 +184,8 @@ class _FileHistory:
         """All that a crash may leave: first what was there at the last sync, last what is there now."""
         found = dict.fromkeys([self.synced, *self._cuts(), *self._holes(sector_bytes)])
         for content in list(found):
-            for start, end in self.unsafe:
-                found[content[:start] + bytes(len(content[start:end])) + content[end:]] = None
+            for unsafe in self.unsafe:
+                found[_lost(content, *unsafe)] = None
         found.pop(self.content, None)
         return [*found, self.content]
 
@@ -201,28 +193,26 @@ class _FileHistory:
         """One that a crash may leave; 0 chooses what is there now."""
         content, done = self.synced, len(self.unsynced) - choose(len(self.unsynced) + 1)
         for op in self.unsynced[:done]:
-            content = content[: op.size] if op.kind is OpKind.TRUNCATE else content + op.data
+            content = op.changed(content)
         if done < len(self.unsynced) and (data := self.unsynced[done].data):
-            cut = content + data[: choose(len(data) + 1)]
-            content = (cut, cut.ljust(len(content) + len(data), b"\0"), cut.ljust(len(self.content), b"\0"))[choose(3)]
-        for start, end in self.unsafe:
-            if choose(2):
-                content = content[:start] + bytes(len(content[start:end])) + content[end:]
+            content = self._ends(content, data, choose(len(data) + 1))[choose(3)]
+        for unsafe in self.unsafe:
+            content = _lost(content, *unsafe) if choose(2) else content
         return content
 
     def _cuts(self) -> Iterator[bytes]:
         content = self.synced
         for op in self.unsynced:
-            if op.kind is OpKind.TRUNCATE:
-                content = content[: op.size]
-                yield content
-                continue
-            for kept in range(len(op.data) + 1):
-                cut = content + op.data[:kept]
-                yield cut
-                yield cut.ljust(len(content) + len(op.data), b"\0")
-                yield cut.ljust(len(self.content), b"\0")
-            content += op.data
+            if op.kind is OpKind.WRITE:
+                for kept in range(len(op.data) + 1):
+                    yield from self._ends(content, op.data, kept)
+            content = op.changed(content)
+            yield content
+
+    def _ends(self, content: bytes, data: bytes, kept: int) -> tuple[bytes, bytes, bytes]:
+        """What may stand there of an append: so many bytes, with NULs up to its end or to that of the file."""
+        cut = content + data[:kept]
+        return cut, cut.ljust(len(content) + len(data), b"\0"), cut.ljust(len(self.content), b"\0")
 
     def _holes(self, sector_bytes: int) -> Iterator[bytes]:
         if not sector_bytes:
@@ -230,69 +220,69 @@ class _FileHistory:
         first, end = self._safe_bytes(), len(self.content)
         edges = [first, *(at for at in range(0, end, sector_bytes) if at > first), end]
         for start, stop in itertools.combinations(edges, 2):
-            yield self.content[:start] + bytes(stop - start) + self.content[stop:]
+            yield _lost(self.content, start, stop)
 
 
 class _History:
-    """What is on a disk for sure, and what was done to it since."""
+    """What is on a disk for sure after the first `at` operations (None: all), and what was done to it since."""
 
-    def __init__(self, start: Image, sector_bytes: int) -> None:
-        self._sector_bytes = sector_bytes
-        self._files = {node: _FileHistory(data) for node, data in start.files.items()}
-        self._dirs = {node: dict(names) for node, names in start.dirs.items()}
-        self._renamed: list[Op] = []  # changes of names that may be lost
-
-    def take(self, op: Op) -> None:
-        if op.kind is OpKind.SYNC_DIR:
-            self._sync_names(op.node)
-        elif op.kind in NAMING:
-            if op.kind is OpKind.CREATE:
-                self._files[op.target] = _FileHistory()
-            elif op.kind is OpKind.MKDIR:
-                self._dirs[op.target] = {}
-            self._renamed.append(op)
-        else:
-            self._files[op.node].take(op)
+    def __init__(self, disk: SimulatedDisk, at: int | None) -> None:
+        self._files = {node: _FileHistory(data) for node, data in disk.start.files.items()}
+        self._safe = disk.start.copy()  # for its names
+        self._unsafe: list[Op] = []  # changes of names that may be lost
+        for op in disk.ops[:at]:
+            if op.kind is OpKind.SYNC_DIR:
+                self._sync_names(op.node)
+            elif op.kind in NAMING:
+                if op.kind is OpKind.CREATE:
+                    self._files[op.target] = _FileHistory()
+                elif op.kind is OpKind.MKDIR:
+                    self._safe.dirs[op.target] = {}
+                self._unsafe.append(op)
+            else:
+                self._files[op.node].take(op)
 
     def _sync_names(self, node: int) -> None:
-        safe = [op for op in self._renamed if op.node == node]
+        safe = [op for op in self._unsafe if op.node == node]
         moved = {(op.old_node, op.old_name) for op in safe if op.kind is OpKind.RENAME}
-        self._renamed = [op for op in self._renamed if op.node != node and (op.node, op.name) not in moved]
+        self._unsafe = [op for op in self._unsafe if op.node != node and (op.node, op.name) not in moved]
         for op in safe:
-            change_names(self._dirs, op)
+            self._safe.do(op)
 
-    def images(self, limit: int, rng: random.Random) -> Iterator[Image]:
+    def images(self, sector_bytes: int, limit: int, rng: random.Random) -> Iterator[Image]:
         """The possible states, see `crash_states`; not all different."""
-        contents = {node: file.contents(self._sector_bytes) for node, file in self._files.items()}
-        for dirs in self._names(rng):
-            shown = {node for names in dirs.values() for node in names.values()}
+        contents = {node: file.contents(sector_bytes) for node, file in self._files.items()}
+        for kept in _choices(len(self._unsafe), rng):
+            dirs, shown = self._named(kept)
             options = {node: found if node in shown else found[:1] for node, found in contents.items()}
             for files in _combinations(options, limit, rng):
                 yield Image(files, dirs)
 
     def image(self, choose: Callable[[int], int]) -> Image:
         """One possible state; 0 chooses what is there now."""
-        dirs = {node: dict(names) for node, names in self._dirs.items()}
-        for op in self._renamed:
-            if not choose(2):
-                change_names(dirs, op)
-        shown = {node for names in dirs.values() for node in names.values()}
+        dirs, shown = self._named([not choose(2) for _ in self._unsafe])
         return Image({node: file.content_of(choose) for node, file in self._files.items() if node in shown}, dirs)
 
-    def _names(self, rng: random.Random) -> Iterator[dict[int, dict[str, int]]]:
-        changes = len(self._renamed)
-        if changes <= _ALL_SUBSETS_OF:
-            chosen: Iterable[tuple[bool, ...]] = itertools.product((False, True), repeat=changes)
-        else:
-            prefixes = [tuple(at < kept for at in range(changes)) for kept in range(changes + 1)]
-            lacking = [tuple(at != lost for at in range(changes)) for lost in range(changes)]
-            sample = [tuple(rng.random() < 0.5 for _ in range(changes)) for _ in range(2**_ALL_SUBSETS_OF)]
-            chosen = prefixes + lacking + sample
-        for keep in chosen:
-            dirs = {node: dict(names) for node, names in self._dirs.items()}
-            for op in itertools.compress(self._renamed, keep):
-                change_names(dirs, op)
-            yield dirs
+    def _named(self, kept: Iterable[bool]) -> tuple[dict[int, dict[str, int]], set[int]]:
+        """The directories where these changes of names are there, and all that have a name in them."""
+        image = self._safe.copy()
+        for op in itertools.compress(self._unsafe, kept):
+            image.do(op)
+        return image.dirs, {node for names in image.dirs.values() for node in names.values()}
+
+
+def _lost(content: bytes, start: int, stop: int) -> bytes:
+    """The content with NULs in that range, as far as it goes."""
+    return content[:start] + bytes(len(content[start:stop])) + content[stop:]
+
+
+def _choices(changes: int, rng: random.Random) -> Iterable[tuple[bool, ...]]:
+    """Which of so many changes are there: in every way; of many only the first ones, all but one, and a sample."""
+    if changes <= _ALL_SUBSETS_OF:
+        return itertools.product((False, True), repeat=changes)
+    prefixes = [tuple(at < kept for at in range(changes)) for kept in range(changes + 1)]
+    lacking = [tuple(at != lost for at in range(changes)) for lost in range(changes)]
+    return prefixes + lacking + [tuple(rng.random() < 0.5 for _ in range(changes)) for _ in range(2**_ALL_SUBSETS_OF)]
 
 
 def _combinations(options: dict[int, list[bytes]], limit: int, rng: random.Random) -> Iterator[dict[int, bytes]]:

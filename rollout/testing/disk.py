@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import enum
 import errno
+import itertools
 import os
 import posixpath
 import stat
@@ -54,6 +56,10 @@ class Op:
     old_node: int = -1
     old_name: str = ""
 
+    def changed(self, content: bytes) -> bytes:
+        """The content of a file after it, if it is a write or a truncation."""
+        return content[: self.size] if self.kind is OpKind.TRUNCATE else content + self.data
+
 
 class Effect(enum.Enum):
     """What goes wrong with an operation."""
@@ -86,6 +92,24 @@ class Image:
     files: dict[int, bytes]
     dirs: dict[int, dict[str, int]]
 
+    @classmethod
+    def of(cls, tree: Mapping[str, bytes | None]) -> Image:
+        """The image of paths with their bytes, or None for a directory; those above them are made."""
+        image = cls({}, {_ROOT: {}})
+        for path, data in sorted(tree.items()):
+            node = _ROOT
+            *folders, last = path.strip("/").split("/")
+            for name, content in (*((folder, None) for folder in folders), (last, data)):
+                child = image.dirs[node].setdefault(name, len(image.files) + len(image.dirs))
+                if child not in image.files and child not in image.dirs:
+                    image.do(Op(OpKind.MKDIR if content is None else OpKind.CREATE, node, name, child, content or b""))
+                node = child
+        return image
+
+    def copy(self) -> Image:
+        """Another one, which changes by itself."""
+        return Image(dict(self.files), {node: dict(names) for node, names in self.dirs.items()})
+
     def tree(self) -> dict[str, bytes | None]:
         """Paths to bytes, or None for a directory."""
         found: dict[str, bytes | None] = {}
@@ -98,16 +122,21 @@ class Image:
                     below.append((f"{path}/{name}", child))
         return found
 
-
-def change_names(dirs: dict[int, dict[str, int]], op: Op) -> None:
-    """Does to the directories what `op` does to names."""
-    if op.kind is OpKind.UNLINK:
-        if dirs[op.node].get(op.name) == op.target:
-            del dirs[op.node][op.name]
-        return
-    if op.kind is OpKind.RENAME and dirs[op.old_node].get(op.old_name) == op.target:
-        del dirs[op.old_node][op.old_name]
-    dirs[op.node][op.name] = op.target
+    def do(self, op: Op) -> None:
+        """Does what an operation does to bytes and names."""
+        if op.kind in {OpKind.WRITE, OpKind.TRUNCATE}:
+            self.files[op.node] = op.changed(self.files[op.node])
+        elif op.kind is OpKind.UNLINK:
+            if self.dirs[op.node].get(op.name) == op.target:
+                del self.dirs[op.node][op.name]
+        elif op.kind in NAMING:
+            if op.kind is OpKind.CREATE:
+                self.files.setdefault(op.target, op.data)
+            elif op.kind is OpKind.MKDIR:
+                self.dirs.setdefault(op.target, {})
+            elif self.dirs[op.old_node].get(op.old_name) == op.target:
+                del self.dirs[op.old_node][op.old_name]
+            self.dirs[op.node][op.name] = op.target
 
 
 class SimulatedDisk:
@@ -131,45 +160,39 @@ class SimulatedDisk:
         self.attempts: list[OpKind] = []
         self.faults = list(faults)
         self._delayed: list[Op] = []
-        self._files: dict[int, bytes] = {}
-        self._dirs: dict[int, dict[str, int]] = {_ROOT: {}}
-        self._next = _ROOT + 1
+        self.start = Image.of(tree or {})
+        self._now = self.start.copy()
+        self._nodes = itertools.count(len(self.start.files) + len(self.start.dirs))
         self.changed: dict[int, int] = {}
-        self._locks: dict[int, Holder] = {}
+        self.locks: dict[int, Holder] = {}
         self.process = 0
-        self._mutex = threading.RLock()
-        for path, data in sorted((tree or {}).items()):
-            self._plant(path, data)
-        self.start = Image(dict(self._files), {node: dict(names) for node, names in self._dirs.items()})
+        self.mutex = threading.RLock()
 
     def tree(self) -> dict[str, bytes | None]:
         """All that is there, as a running process sees it."""
-        return Image(self._files, self._dirs).tree()
+        return self._now.tree()
 
     def kill(self) -> None:
         """The process dies (not the machine): its files are closed and its locks gone, all it did is there."""
         self.process += 1
-        self._locks.clear()
+        self.locks.clear()
 
     # the port
 
     def open_read(self, path: AnyPath) -> SimulatedFile:
         try:
-            return self._open(path)
+            return self.open_append(path)
         except OSError as error:
             raise NotFound("there is no such file", path=path) from error
 
     def open_append(self, path: AnyPath, *, create: bool = False) -> SimulatedFile:
-        with self._mutex:
+        with self.mutex:
             if create:
                 self._add(OpKind.CREATE, path)
-            return self._open(path)
-
-    def _open(self, path: AnyPath) -> SimulatedFile:
-        node = self._find(path)
-        if node in self._dirs:
-            raise NotARollout("is a directory, not a rollout", path=path)
-        return SimulatedFile(self, node, os.fspath(path))
+            node = self.find(path)
+            if node in self._now.dirs:
+                raise NotARollout("is a directory, not a rollout", path=path)
+            return SimulatedFile(self, node, os.fspath(path))
 
     def write_new(self, path: AnyPath, data: bytes) -> None:
         file = self.open_append(path, create=True)
@@ -177,167 +200,108 @@ class SimulatedDisk:
         file.sync()
 
     def mkdir(self, path: AnyPath) -> None:
-        with self._mutex:
+        with self.mutex:
             self._add(OpKind.MKDIR, path)
 
     def sync_dir(self, path: AnyPath) -> None:
-        with self._mutex:
+        with self.mutex:
             self.do(Op(OpKind.SYNC_DIR, self._find_dir(path)))
 
     def rename(self, source: AnyPath, target: AnyPath) -> None:
-        with self._mutex:
+        with self.mutex:
             old_node, old_name = self._place(source)
             node, name = self._place(target)
-            self.do(Op(OpKind.RENAME, node, name, self._find(source), old_node=old_node, old_name=old_name))
+            self.do(Op(OpKind.RENAME, node, name, self.find(source), old_node=old_node, old_name=old_name))
 
     def unlink(self, path: AnyPath) -> None:
-        with self._mutex:
+        with self.mutex:
             node, name = self._place(path)
-            self.do(Op(OpKind.UNLINK, node, name, self._find(path)))
+            self.do(Op(OpKind.UNLINK, node, name, self.find(path)))
+
+    def names(self, path: AnyPath) -> list[str]:
+        return sorted(self._now.dirs[self._find_dir(path)])
 
     def listed(self, path: AnyPath) -> list[Listed]:
-        names = self._dirs[self._find_dir(path)]
-        return sorted(Listed(name, "directory" if node in self._dirs else "file") for name, node in names.items())
+        names = self._now.dirs[self._find_dir(path)]
+        return sorted(Listed(name, "directory" if node in self._now.dirs else "file") for name, node in names.items())
 
     def status(self, path: AnyPath) -> Status:
-        node = self._find(path)
-        mode = stat.S_IFDIR | 0o700 if node in self._dirs else stat.S_IFREG | 0o600
-        return Status(len(self._files.get(node, b"")), self.changed.get(node, 0), (id(self), node), mode)
+        node = self.find(path)
+        mode = stat.S_IFDIR | 0o700 if node in self._now.dirs else stat.S_IFREG | 0o600
+        return Status(len(self._now.files.get(node, b"")), self.changed.get(node, 0), (id(self), node), mode)
 
     # operations
 
     def do(self, op: Op) -> int:
         """Does and records `op`, or what its fault makes of it; for a write, how many bytes went."""
-        with self._mutex:
+        with self.mutex:
             fault = self._fault(op.kind)
-            delayed, self._delayed = self._delayed, []
+            done, self._delayed = self._delayed, []
             if fault is None:
-                self._record(op)
+                done = [op, *done]
             elif fault.effect is Effect.SHORT:
                 op = dataclasses.replace(op, data=op.data[: fault.written])
-                self._record(op)
+                done = [op, *done]
             elif fault.effect is Effect.DELAY:
-                self._delayed.append(op)
+                self._delayed = [op]
             elif fault.effect is Effect.FAIL:
                 if op.kind is OpKind.SYNC:
                     self._record(dataclasses.replace(op, kind=OpKind.SYNC_FAILED))
-                raise OSError(fault.error, os.strerror(fault.error))
-            for late in delayed:
-                self._record(late)
+                raise _error(fault.error)
+            for each in done:
+                self._record(each)
             return len(op.data)
 
     def _fault(self, kind: OpKind) -> Fault | None:
         of_kind, of_all = self.attempts.count(kind), len(self.attempts)
         self.attempts.append(kind)
         for fault in self.faults:
-            if fault.nth == of_all if fault.kind is None else (fault.kind is kind and fault.nth == of_kind):
-                if fault.effect is Effect.SHORT and kind is not OpKind.WRITE:
-                    continue
+            is_it = fault.nth == of_all if fault.kind is None else (fault.kind is kind and fault.nth == of_kind)
+            if is_it and (fault.effect is not Effect.SHORT or kind is OpKind.WRITE):
                 return fault
         return None
 
     def _record(self, op: Op) -> None:
         self.ops.append(op)
+        self._now.do(op)
         if op.kind not in {OpKind.SYNC, OpKind.SYNC_FAILED, OpKind.SYNC_DIR}:
             self.changed[op.target if op.kind is OpKind.CREATE else op.node] = len(self.ops)
-        if op.kind is OpKind.WRITE:
-            self._files[op.node] += op.data
-        elif op.kind is OpKind.TRUNCATE:
-            self._files[op.node] = self._files[op.node][: op.size]
-        elif op.kind in NAMING:
-            if op.kind is OpKind.CREATE:
-                self._files[op.target] = b""
-            elif op.kind is OpKind.MKDIR:
-                self._dirs[op.target] = {}
-            change_names(self._dirs, op)
 
     def _add(self, kind: OpKind, path: AnyPath) -> None:
-        self._refuse_existing(path)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            self.find(path)
+            raise _error(errno.EEXIST, path)
         node, name = self._place(path)
-        self._next += 1
-        self.do(Op(kind, node, name, self._next))
+        self.do(Op(kind, node, name, next(self._nodes)))
 
-    # paths
+    # paths and nodes
 
-    def _plant(self, path: str, data: bytes | None) -> None:
+    def find(self, path: AnyPath) -> int:
+        """The node that a path leads to. FileNotFoundError, NotADirectoryError."""
         node = _ROOT
-        *directories, last = [part for part in path.split("/") if part]
-        for name in directories:
-            node = self._plant_one(node, name, None)
-        self._plant_one(node, last, data)
-
-    def _plant_one(self, node: int, name: str, data: bytes | None) -> int:
-        if name not in self._dirs[node]:
-            self._next += 1
-            self._dirs[node][name] = self._next
-            if data is None:
-                self._dirs[self._next] = {}
-            else:
-                self._files[self._next] = data
-        return self._dirs[node][name]
-
-    def _find(self, path: AnyPath) -> int:
-        node = _ROOT
-        for name in posixpath.normpath(os.fspath(path)).split("/"):
-            if not name:
-                continue
-            if node not in self._dirs:
-                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.fspath(path))
-            if name not in self._dirs[node]:
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path))
-            node = self._dirs[node][name]
-        if node not in self._dirs and os.fspath(path).endswith("/."):
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.fspath(path))
+        for name in filter(None, posixpath.normpath(os.fspath(path)).split("/")):
+            if node not in self._now.dirs:
+                raise _error(errno.ENOTDIR, path)
+            if name not in self._now.dirs[node]:
+                raise _error(errno.ENOENT, path)
+            node = self._now.dirs[node][name]
+        if node not in self._now.dirs and os.fspath(path).endswith("/."):
+            raise _error(errno.ENOTDIR, path)
         return node
 
     def _find_dir(self, path: AnyPath) -> int:
-        node = self._find(path)
-        if node not in self._dirs:
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), os.fspath(path))
+        node = self.find(path)
+        if node not in self._now.dirs:
+            raise _error(errno.ENOTDIR, path)
         return node
 
     def _place(self, path: AnyPath) -> tuple[int, str]:
         directory, name = posixpath.split(posixpath.normpath(os.fspath(path)))
         return self._find_dir(directory), name
 
-    def _exists(self, path: AnyPath) -> bool:
-        try:
-            self._find(path)
-        except OSError:
-            return False
-        return True
-
-    def _refuse_existing(self, path: AnyPath) -> None:
-        if self._exists(path):
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), os.fspath(path))
-
-    # what an open file does
-
     def content(self, node: int) -> bytes:
         """The bytes of a file."""
-        return self._files[node]
-
-    def path_of(self, node: int) -> str | None:
-        """A path of a file; None if it has none any more."""
-        return next((path for path in self.tree() if self._find(path) == node), None)
-
-    def check_alive(self, process: int) -> None:
-        """Raises EBADF for a file that a process opened that is dead."""
-        if process != self.process:
-            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
-
-    def lock(self, node: int, path: str, by: Holder) -> None:
-        """Takes the lock of a file; Locked."""
-        with self._mutex:
-            if node in self._locks:
-                raise locked(path, self._locks[node])
-            if not self._exists(path) or self._find(path) != node:
-                raise Locked("was replaced while it was being opened", path=path, remedy="open it again")
-            self._locks[node] = by
-
-    def unlock(self, node: int) -> None:
-        """Gives the lock of a file back."""
-        self._locks.pop(node, None)
+        return self._now.files[node]
 
 
 class SimulatedFile:
@@ -363,44 +327,61 @@ class SimulatedFile:
         return 0  # no file here is sparse
 
     def read_at(self, offset: int, n: int) -> bytes:
-        self._disk.check_alive(self._process)
+        self._check_alive()
         return self._disk.content(self._node)[offset : offset + n]
 
     def append(self, data: bytes) -> int:
-        self._disk.check_alive(self._process)
+        self._check_alive()
         written = self._disk.do(Op(OpKind.WRITE, self._node, data=bytes(data)))
         if written != len(data):
             raise ShortWrite(written, len(data))
         return self.size()
 
     def sync(self) -> None:
-        self._disk.check_alive(self._process)
+        self._check_alive()
         self._disk.do(Op(OpKind.SYNC, self._node))
 
     def truncate(self, size: int) -> None:
-        self._disk.check_alive(self._process)
+        self._check_alive()
         self._disk.do(Op(OpKind.TRUNCATE, self._node, size=size))
 
     def lock(self, holder: Holder, at: AnyPath | None = None) -> None:
-        self._disk.check_alive(self._process)
-        self._path = self._path if at is None else os.fspath(at)
-        if at is not None:
-            self._disk.unlock(self._node)
-        self._disk.lock(self._node, self._path, holder)
-        self._holds_lock = True
+        self._check_alive()
+        with self._disk.mutex:
+            if at is not None:
+                self._path = os.fspath(at)
+                self._disk.locks.pop(self._node, None)
+            if self._node in self._disk.locks:
+                raise locked(self._path, self._disk.locks[self._node])
+            if not self._is_at(self._path):
+                raise Locked("was replaced while it was being opened", path=self._path, remedy="open it again")
+            self._disk.locks[self._node] = holder
+            self._holds_lock = True
 
     def hold(self, timeout_s: float) -> None:
         self.lock(Holder(0, "", ""))
 
     def release(self) -> None:
-        if self._holds_lock:
-            self._disk.unlock(self._node)
+        if self._holds_lock and self._process == self._disk.process:
+            self._disk.locks.pop(self._node, None)
         self._holds_lock = False
+
+    close = release
 
     def whereabouts(self) -> str | None:
-        return self._disk.path_of(self._node)
+        return next((path for path in self._disk.tree() if self._disk.find(path) == self._node), None)
 
-    def close(self) -> None:
-        if self._holds_lock and self._process == self._disk.process:
-            self._disk.unlock(self._node)
-        self._holds_lock = False
+    def _is_at(self, path: str) -> bool:
+        try:
+            return self._disk.find(path) == self._node
+        except OSError:
+            return False
+
+    def _check_alive(self) -> None:
+        if self._process != self._disk.process:
+            raise _error(errno.EBADF)
+
+
+def _error(code: int, path: AnyPath | None = None) -> OSError:
+    """The exception of that number, of the class that Python has for it."""
+    return OSError(code, os.strerror(code), *([] if path is None else [os.fspath(path)]))

@@ -11,6 +11,7 @@ import collections
 import functools
 import itertools
 import re
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -184,11 +185,9 @@ def _find(section: Section, records: Iterable[rollout.Record]) -> tuple[str, str
 def _shorten(text: str) -> str:
     """A text in one line of at most so many characters, cut between words if it can be."""
     line = " ".join(text.lstrip()[: 20 * _HEADING_CHARS].split())
-    if len(line) <= _HEADING_CHARS:
-        return line
-    cut = line[:_HEADING_CHARS]
-    words = cut.rpartition(" ")[0]
-    return f"{words if len(words) > _HEADING_CHARS // 2 else cut}…"
+    whole_words = textwrap.shorten(line, _HEADING_CHARS + 1, placeholder="…")
+    is_long = len(line) > _HEADING_CHARS and len(whole_words) <= _HEADING_CHARS // 2
+    return f"{line[:_HEADING_CHARS]}…" if is_long else whole_words
 
 
 def facts_of(chronicle: Chronicle, presenter: Presenter) -> list[tuple[str, str]]:
