@@ -61,8 +61,6 @@ OWN = frozenset({"turn_id", "world_state", "base_instructions", "originator", "c
 """Of these, what results of our own call so, too: those who only show results may name it."""
 SHOWING = ("rollout_cli", "rollout.agent_tools")
 STILL = {
-    # rollout.adapters
-    "rollout.adapters.agents.turns",
     # rollout.files
     # rollout.session
     "rollout.session.log",

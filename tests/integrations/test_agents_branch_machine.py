@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from rollout.adapters.agents.cuts import AT_END, BranchError, before_turn, behind_turn
+from rollout.adapters.agents import BranchError
 from rollout.errors import NotFound
 from rollout.files.memory import MemoryFileSystem
 from rollout.testing.crashes import explore
@@ -81,19 +81,18 @@ class BranchesAndLists(RuleBasedStateMachine):
         source = self.current[which]
         starts, items = self.starts(source), self.lists[source]
         name = f"b{len(self.ever)}" if named else None
-        cut = behind_turn(turn) if after else before_turn(turn)
         if turn > len(starts):
             with pytest.raises(BranchError):
-                self.objects[which].create(name, cut)
+                self.objects[which].create(name, lambda _: turn, after=after)
             return
         kept = [*starts, len(items)][turn] if after else starts[turn - 1]
-        self.made(which, self.objects[which].create(name, cut), items[:kept], source)
+        self.made(which, self.objects[which].create(name, lambda _: turn, after=after), items[:kept], source)
 
     @rule(which=st.integers(0, 1))
     def create_at_end(self, which: int) -> None:
         if self.taken(which):
             source = self.current[which]
-            self.made(which, self.objects[which].create(None, AT_END), list(self.lists[source]), source)
+            self.made(which, self.objects[which].create(), list(self.lists[source]), source)
 
     def made(self, which: int, name: str, items: list[Any], source: str) -> None:
         assert name not in self.ever
@@ -157,7 +156,7 @@ class BranchesAndLists(RuleBasedStateMachine):
             starts = self.starts(name)
             told = seen.read(name)
             turns = {i: self.used[name].get(int(items[start]["content"])) for i, start in enumerate(starts, 1)}
-            used = {turn: one.usage.total_tokens for turn, one in told.used.items() if one.usage is not None}
+            used = {turn: usage.total_tokens for turn, (usage, _) in told.used.items()}
             assert (told.starts, used) == (starts, {turn: total for turn, total in turns.items() if total is not None})
 
     def teardown(self) -> None:
@@ -173,7 +172,7 @@ def test_after_any_crash_a_branch_is_there_as_a_whole_or_not_at_all() -> None:
     main, side = talk("a", "b"), [*talk("a"), say("c")]
     steps: list[tuple[Any, dict[str, list[Any]], str]] = [
         (lambda one: one.add(main), {MAIN: main}, MAIN),
-        (lambda one: one.create("side", before_turn(2)), {MAIN: main, "side": side[:2]}, "side"),
+        (lambda one: one.create("side", lambda _: 2), {MAIN: main, "side": side[:2]}, "side"),
         (lambda one: one.add([side[2]]), {MAIN: main, "side": side}, "side"),
         (lambda one: one.switch(MAIN), {MAIN: main, "side": side}, MAIN),
         (lambda one: one.delete("side", force=False), {MAIN: main}, MAIN),

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 import rollout
-from rollout.adapters.agents import RolloutSession
+from rollout.adapters.agents import BranchError, RolloutSession
 from rollout.adapters.agents import branches as branches_module
-from rollout.adapters.agents.cuts import BranchError
-from rollout.adapters.agents.usage import add_up
+from rollout.adapters.agents.conversation import add_up
 from rollout.errors import NotFound
 from rollout.store import Store
 from tests.builders import text_item

@@ -12,12 +12,14 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
 from rollout import Store, ids
 from rollout.adapters.agents import RolloutSession
 from rollout.adapters.agents.branches import Branches
+from rollout.adapters.agents.itemlog import ItemLog
 from rollout.adapters.agents.ledger import escape
 from rollout.testing.disk import OpKind, SimulatedDisk
 from tests.crashing import Scenario, each, each_sync
@@ -237,7 +239,7 @@ SEEDS = itertools.count()
 
 
 def begun(session_id: str, disk: SimulatedDisk) -> Branches:
-    return Branches(opened(disk, next(SEEDS))._ports, session_id, 5.0)
+    return opened(disk, next(SEEDS), session_id)
 
 
 def home_with_one() -> dict[str, bytes | None]:
@@ -261,7 +263,8 @@ def begin_another(disk: SimulatedDisk, acknowledge: Callable[[Any], None]) -> No
 
 def die_before_the_first_item_and_begin_again(disk: SimulatedDisk, acknowledge: Callable[[Any], None]) -> None:
     doomed = begun("second", disk)
-    doomed._ledger.carry_out(doomed._begin_main)
+    with mock.patch.object(ItemLog, "write", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        doomed.add(["never"])
     disk.kill()
     begin_another(disk, acknowledge)
 
@@ -270,10 +273,10 @@ def check_both(disk: SimulatedDisk, acked: list[Any]) -> None:
     """The second session is there as far as it was acknowledged; what has begun has its session_meta, and goes on."""
     second, tree = begun("second", disk), disk.tree()
     assert all(b"}\n" in (data or b"") for path, data in tree.items() if "/rollout-" in path), "a part of a first line"
-    found, log = second.items(None), second._log()
+    found = second.items(None)
     assert found in (acked, ["b"])
-    if log is not None:
-        assert b'"agent_session_id":"second"' in (tree[str(log.shared.find())] or b"").split(b"\n")[0]
+    for branch, _ in second.list_all():
+        assert b'"agent_session_id":"second"' in (tree[str(second.path_of(branch))] or b"").split(b"\n")[0]
     if zlib.crc32(repr(tree).encode()) % PART == 0:
         begun("second", disk).add(["z"])
         assert begun("second", disk).items(None) == [*found, "z"]

@@ -23,14 +23,13 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from rollout.adapters.agents import RolloutSession
-from rollout.adapters.agents import session as session_module
 from rollout.adapters.agents.branches import Branches
-from rollout.adapters.agents.cuts import AT_END
-from rollout.adapters.agents.ledger import MAIN
-from rollout.adapters.agents.usage import add_up
+from rollout.adapters.agents.conversation import add_up
 from rollout.files.disk import FileSystem
 from rollout.files.memory import MemoryFileSystem
+from rollout.files.shared_writer import SharedWriter
 from rollout.session.environment import Ports
+from rollout.store import Store
 from rollout.testing.crashes import crash_state, explore
 from rollout.testing.disk import SimulatedDisk
 from tests.integrations.agent_sessions import items, run, say, says
@@ -45,10 +44,15 @@ PART = 1 if CRASHES else 12
 Change = Callable[[Branches], object]
 
 
-def opened(fs: FileSystem, seed: int = 0) -> Branches:
+def opened(fs: FileSystem, seed: int = 0, session_id: str = "s") -> Branches:
     """The same every time, ids of threads too."""
     randomness = random.Random(seed).randbytes
-    return Branches(Ports(HOME, fs, clock=lambda: 1_790_000_000.0, randomness=randomness), "s", 5.0)
+    return Branches(Ports(HOME, fs, clock=lambda: 1_790_000_000.0, randomness=randomness), session_id, 5.0)
+
+
+def path_of_main(branches: Branches) -> Path:
+    """The file of the main branch, which is the oldest."""
+    return branches.path_of(branches.list_all()[0][0])
 
 
 def adding(*added: Any) -> tuple[Change, Callable[[list[Any]], list[Any]]]:
@@ -125,11 +129,11 @@ def test_a_crash_while_a_session_is_cleared_leaves_its_branches_and_what_they_us
         branches.add(talk(str(tokens)))
         assert branches.record_usage(ran(tokens).context_wrapper.usage)
         if name is not None:
-            branches.create(name, AT_END)
+            branches.create(name)
     start, before = disk.tree(), seen(disk)
-    log = branches._log(MAIN)
-    assert log is not None
-    log.clear()
+    main = path_of_main(branches)
+    with Store(HOME, fs=disk).open(main) as log:
+        log.compact([])
     only_main = seen(disk)
     cleared: object = ("main", {}, None)
     after = ("main", {"main": ["new"]}, None)
@@ -159,9 +163,7 @@ def test_a_batch_that_is_cut_at_any_byte_is_there_as_a_whole_or_not_at_all() -> 
     fs.mkdir(HOME)
     first = opened(fs)
     first.add(["a"])
-    log = first._log()
-    assert log is not None
-    path = log.shared.find()
+    path = path_of_main(first)
     begin = fs.status(path).size
     batch = ["b", LIKE_A_RECORD, None]
     first.add(batch)
@@ -185,9 +187,7 @@ def test_what_was_read_beside_a_torn_tail_is_looked_at_again_when_that_is_mended
     fs.mkdir(HOME)
     writer, reader = opened(fs), opened(fs, 1)
     writer.add(["a"])
-    log = writer._log()
-    assert log is not None
-    with contextlib.closing(fs.open_append(log.shared.find())) as file:
+    with contextlib.closing(fs.open_append(path_of_main(writer))) as file:
         file.append(bytes(100))
     assert reader.items(None) == ["a"]
     opened(fs, 2).add(["b", "c"])  # the batch begins where the zeros were
@@ -290,22 +290,35 @@ def test_nothing_that_was_acknowledged_is_lost_by_a_kill_at_any_moment(tmp_path:
     assert first
 
 
-def test_no_thread_of_a_forked_process_uses_what_was_held_when_it_was_made(
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_no_thread_of_a_forked_process_waits_for_what_was_held_when_it_was_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session, is_opening = RolloutSession("s", tmp_path), threading.Event()
-    inherited = session._call(lambda branches: branches)
+    session, is_writing, go_on = RolloutSession("s", tmp_path), threading.Event(), threading.Event()
+    run(session.add_items(says("a")))
+    parent, append = os.getpid(), SharedWriter.append
 
-    class Slow(Branches):
-        def __init__(self, *ports: Any) -> None:
-            is_opening.set()
-            time.sleep(0.05)
-            super().__init__(*ports)
+    def held(writer: SharedWriter, *args: Any, **keys: Any) -> int:
+        if os.getpid() == parent:
+            is_writing.set()
+            assert go_on.wait(20)
+        return append(writer, *args, **keys)
 
-    monkeypatch.setattr(session_module, "Branches", Slow)
-    session._pid = -1  # as if this process had been forked since
-    first = threading.Thread(target=session._call, args=(lambda branches: branches,))
-    first.start()
-    assert is_opening.wait(10)
-    assert session._call(lambda branches: branches) is not inherited
-    first.join()
+    def writing(name: str) -> threading.Thread:
+        thread = threading.Thread(target=lambda: run(session.add_items(says(name))))
+        thread.start()
+        return thread
+
+    monkeypatch.setattr(SharedWriter, "append", held)
+    own = writing("b")
+    assert is_writing.wait(20)
+    child = os.fork()
+    if not child:
+        for thread in [writing("x"), writing("y")]:
+            thread.join(20)
+        os._exit(0)
+    go_on.set()
+    own.join()
+    assert os.waitpid(child, 0)[1] == 0
+    assert sorted(item["content"] for item in run(session.get_items())) == ["a", "b", "x", "y"]

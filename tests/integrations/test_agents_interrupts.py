@@ -56,13 +56,14 @@ def test_an_interrupted_call_of_a_session_is_done_or_not_and_others_go_on(
     homes = (tmp_path / str(n) for n in itertools.count())
 
     def run(points: Points, nth: int) -> int:
-        session = RolloutSession("s", next(homes))
+        home = next(homes)
+        session = RolloutSession("s", home)
         asyncio.run(session.add_items([item("a")]))
         there = interrupt(points, nth, lambda: asyncio.run(CALLS[name](session)))
         with within(30) as in_a_thread:
             in_a_thread(lambda: asyncio.run(session.add_items([item("later")])))
             in_a_thread(session.close)
-        again = RolloutSession("s", session._ports.home)
+        again = RolloutSession("s", home)
         texts = [item["content"] for item in asyncio.run(again.get_items())]
         again.close()
         assert [text for text in texts if text != "later"] in LEFT[name]

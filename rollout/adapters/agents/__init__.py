@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rollout.adapters.agents.gate import SessionClosed
-from rollout.adapters.agents.session import RolloutSession
+from rollout.adapters.agents.conversation import BranchError
+from rollout.adapters.agents.session import RolloutSession, SessionClosed
 
-__all__ = ["RolloutSession", "SessionClosed"]
+__all__ = ["BranchError", "RolloutSession", "SessionClosed"]

@@ -18,16 +18,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from rollout.adapters.agents.conversation import read_backward
 from rollout.adapters.agents.opaque import item_of, items_of, part_of
-from rollout.adapters.agents.turns import Used, changes
 from rollout.dialects.codex import encoder
 from rollout.dialects.codex.dialect import CODEX
 from rollout.dialects.codex.encoder import Part
 from rollout.files.source import Origin
 from rollout.fold.collector import Collector
 from rollout.fold.engine import Reconstruction
+from rollout.format.labels import Label
 from rollout.items.dialect import Entry
 from rollout.limits import DEFAULT, KIB, MIB, Limits
+from rollout.session.environment import Ports
 from rollout.session.newest_items import recent_entries
 from rollout.session.shared_log import SharedLog, SharedRecorder
 
@@ -65,17 +67,25 @@ class _Newest:
         return self.has_bases and sum(len(memoryview(entry)) for entry in self.entries) <= KEPT_BYTES
 
 
-class ItemLog:
+class ItemLog(SharedLog):
     """One rollout. Methods raise NotFound if it was deleted, SourceError, Locked, WriteError."""
 
-    def __init__(self, log: SharedLog, origin: OriginOf) -> None:
-        self.shared = log
+    def __init__(
+        self,
+        find: Callable[[], Path],
+        origin: OriginOf,
+        ports: Ports,
+        label: Label,
+        lock_timeout_s: float,
+        made: Path | None,
+    ) -> None:
+        super().__init__(find, ports, label, lock_timeout_s, made)
         self._origin = origin
         self._newest = _Newest((0, 0), -1)  # whichever thread has looked last: replaced, never changed
 
     def write(self, parts: Sequence[Part]) -> None:
         """Items as one durable batch."""
-        self.shared.carry_out(lambda recorder: self._write(recorder, parts))
+        self.carry_out(lambda recorder: self._write(recorder, parts))
 
     def _write(self, recorder: SharedRecorder, parts: Sequence[Part]) -> None:
         end = recorder.write(parts, atomic=True)
@@ -83,7 +93,7 @@ class ItemLog:
 
     def pop(self) -> Any:
         """Takes the newest item out; None if there is none."""
-        found = self.shared.carry_out(self._pop)
+        found = self.carry_out(self._pop)
         return None if found is None else item_of(found)
 
     def _pop(self, recorder: SharedRecorder) -> Entry | None:
@@ -108,11 +118,11 @@ class ItemLog:
 
     def newest(self, limit: int | None) -> list[Any]:
         """The newest `limit` items (None: all), oldest first."""
-        return items_of(self.shared.read(lambda path: self._kept_or_read(path, limit)))
+        return items_of(self.read(lambda path: self._kept_or_read(path, limit)))
 
     def entries(self, limit: int) -> Sequence[Entry]:
         """The newest `limit` items undecoded, oldest first."""
-        return self.shared.read(lambda path: self._kept_or_read(path, limit))
+        return self.read(lambda path: self._kept_or_read(path, limit))
 
     def replace(
         self,
@@ -141,7 +151,7 @@ class ItemLog:
             self._write(recorder, [taken, *(between or []), *parts])
             return True
 
-        return self.shared.carry_out(change)
+        return self.carry_out(change)
 
     def replace_all(self, parts: Sequence[Part]) -> None:
         """Puts items in the place of all that there are, as one durable batch."""
@@ -150,7 +160,7 @@ class ItemLog:
     def _kept_or_read(self, path: Path, limit: int | None) -> Sequence[Entry]:
         newest, end = self._newest, None
         with contextlib.suppress(OSError):
-            status = self.shared.ports.fs.status(path)
+            status = self.ports.fs.status(path)
             if limit is not None and newest.holds(limit, status.identity, status.size):
                 return newest.entries[max(0, len(newest.entries) - limit) :]
             end = newest.end if newest.holds(0, status.identity, status.size) else None
@@ -188,7 +198,7 @@ class ItemLog:
             return None
         if kept:
             with self._origin(recorder.path, recorder.writer.end, DEFAULT).opened() as lineage:
-                if any(isinstance(change, Used) and change.usage is not None for change in changes(lineage)):
+                if any(told.usage is not None for told in read_backward(lineage)):
                     return None
         whole = [part for part in kept if part is not None]
         return whole if len(whole) == len(kept) else None

@@ -3,6 +3,10 @@
 `<home>/agent_sessions/<escaped session id>.jsonl` is an append-only log of its own. The newest line of a branch
 counts; what a crash has torn is passed over. Names of files are an injective escaping of any text, also where capital
 letters or `..` mean nothing.
+
+Where a rollout was made is only where to look first: it may have been archived, brought back or sealed since, which
+leaves it in a place that its name tells. Only where it is in none of them, as a move by hand leaves it, is the home
+looked through. The cost of finding one does not depend on how many there are in the home.
 """
 
 from __future__ import annotations
@@ -10,14 +14,18 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
+from rollout import ids
 from rollout.errors import Displaced, NotFound, Poisoned
+from rollout.files import layout as homes
 from rollout.files.directories import make_dirs, mark_synced
 from rollout.files.port import Status, explained
+from rollout.files.sealed.seal import standing
 from rollout.files.shared_writer import SharedWriter
 from rollout.session.environment import Ports
 
@@ -69,13 +77,12 @@ class Cleared(msgspec.Struct, frozen=True):
 class Ledger:
     """The branches of one session, as the file says now. Safe to use from several processes.
 
-    A thread at a time, but for `carry_out`, in which the others wait. SourceError, WriteError.
+    A thread at a time, but for `carry_out`, in which the others wait, and for finding files. SourceError, WriteError.
     """
 
-    def __init__(self, ports: Ports, session_id: str, lock_timeout_s: float) -> None:
-        assert ports.home is not None
-        self._ports, self._lock_timeout_s = ports, lock_timeout_s
-        self.path = ports.home / "agent_sessions" / f"{escape(session_id)}.jsonl"
+    def __init__(self, ports: Ports, home: Path, session_id: str, lock_timeout_s: float) -> None:
+        self._fs, self._home, self._lock_timeout_s = ports.fs, home, lock_timeout_s
+        self.path = home / "agent_sessions" / f"{escape(session_id)}.jsonl"
         self.branches: dict[str, Branch] = {}
         """All that ever were, deleted ones too: a name is never used twice. Replaced, never changed."""
         self.current = MAIN
@@ -86,27 +93,48 @@ class Ledger:
         self._seen: Status | None = None
         self._writer: SharedWriter | None = None
         self._is_new = False  # made by this object, and nothing is noted yet
+        self._moved: dict[str, Path] = {}  # by thread id: where the home was looked through
+
+    def find(self, branch: Branch) -> Path:
+        """Where the rollout of a branch is now, sealed or not. NotFound."""
+        for place in self._usual(branch):
+            path = standing(self._fs, place)
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                self._fs.status(path)
+                return path
+        found = self._moved[branch.thread] = homes.resolve(self._home, branch.thread, fs=self._fs)
+        return found
+
+    def likely(self, thread: str) -> Iterator[Path]:
+        """Where the rollout with that id may be, if it is one of the session's: for a branch that goes on from it."""
+        for branch in self.branches.values():
+            if branch.thread == thread:
+                yield from self._usual(branch)
+
+    def _usual(self, branch: Branch) -> Iterator[Path]:
+        path = self._home / branch.path
+        name = ids.parse_file_name(path.name)
+        if name is not None and name.thread == branch.thread:
+            yield path
+            yield from homes.usual_places(self._home, path.name)
+        if branch.thread in self._moved:
+            yield self._moved[branch.thread]
 
     def refresh(self) -> None:
         """Reads the file again if it has changed."""
         try:
-            status = self._ports.fs.status(self.path)
+            status = self._fs.status(self.path)
         except (FileNotFoundError, NotADirectoryError):
             return
         if status == self._seen:
             return
         try:
-            file = self._ports.fs.open_read(self.path)
+            file = self._fs.open_read(self.path)
         except NotFound:
             return
         with contextlib.closing(file):
             self._take(file.read_at(0, file.size()))  # what came behind that status is looked at next time
         self._seen, self.is_settled = status, False
-
-    def settle(self) -> None:
-        """Puts on the disk what others may not have put there: nothing durable may build on less."""
-        if not self.is_settled:
-            self.carry_out(self._commit)
 
     def _take(self, data: bytes) -> None:
         branches: dict[str, Branch] = {}
@@ -129,11 +157,17 @@ class Ledger:
         self.branches, self.current, self.clears = branches, current, clears
 
     def carry_out(self, work: Callable[[], T]) -> T:
-        """What `work` returns, called while nobody else changes the ledger, which is up to date. Locked, WriteError."""
+        """What `work` returns, called while nobody else changes the ledger, which is up to date. Locked, WriteError.
+
+        Then all that it says is on the disk, also what others may not have put there.
+        """
 
         def change() -> T:
             self.refresh()
-            return work()
+            found = work()
+            if not self.is_settled:
+                self._commit()
+            return found
 
         try:
             return self._shared().carry_out(change, self._lock_timeout_s)
@@ -148,7 +182,7 @@ class Ledger:
         self.refresh()
         self._commit()
         if self._is_new:
-            mark_synced(self._ports.fs, self.path.parent)
+            mark_synced(self._fs, self.path.parent)
             self._is_new = False
 
     def _commit(self) -> None:
@@ -165,13 +199,14 @@ class Ledger:
     def _shared(self) -> SharedWriter:
         """The ledger's file, made if it is not there; its name is on the disk when the first note is."""
         if self._writer is None:
-            fs, home = self._ports.fs, self._ports.home
             with explained(self.path, "written"):
-                make_dirs(fs, self.path.parent, root=home)
+                make_dirs(self._fs, self.path.parent, root=self._home)
                 with contextlib.suppress(FileExistsError):
-                    fs.open_append(self.path, create=True).close()
+                    self._fs.open_append(self.path, create=True).close()
                     self._is_new = True
-            self._writer = SharedWriter(fs, self.path, holds_record=_is_entry, root=home)
+            self._writer = SharedWriter(
+                self._fs, self.path, holds_record=lambda line: _entry_of(line) is not None, root=self._home
+            )
         return self._writer
 
 
@@ -182,7 +217,3 @@ def _entry_of(line: bytes) -> Branch | Current | Cleared | None:
         with contextlib.suppress(msgspec.DecodeError, ValueError, RecursionError):
             return msgspec.json.decode(line, type=kind)
     return None
-
-
-def _is_entry(line: bytes) -> bool:
-    return _entry_of(line) is not None

@@ -7,9 +7,9 @@ so that its outcome is known when the cancellation goes on.
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,13 +17,9 @@ from typing import Any, TypeVar
 from agents.memory.session_settings import SessionSettings, coerce_session_settings, resolve_session_limit
 
 from rollout.adapters.agents.branches import Branches
-from rollout.adapters.agents.cuts import AT_END, before_turn, before_turn_with, behind_turn
-from rollout.adapters.agents.gate import Gate
-from rollout.adapters.agents.opaque import item_of
-from rollout.adapters.agents.turns import Conversation
-from rollout.adapters.agents.usage import add_up, show_usage
-from rollout.adapters.agents.views import count_tools, find_turns, group_by_turn, list_turns
-from rollout.errors import RolloutError
+from rollout.adapters.agents.conversation import Conversation, add_up
+from rollout.adapters.agents.opaque import items_of
+from rollout.errors import Closed, RolloutError
 from rollout.files.disk import RealFileSystem
 from rollout.files.encrypted.keys import Cipher, keys_given
 from rollout.files.memory import MemoryFileSystem
@@ -39,6 +35,47 @@ T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 LOCK_TIMEOUT_S = 30.0
 """How long a call waits for another writer, unless the session says otherwise."""
+
+
+class SessionClosed(Closed, RuntimeError):
+    """The session is closed. A RuntimeError too, as a closed session of the SDK raises."""
+
+
+class _Gate:
+    """The branches of a session as long as it is open: the last call that is inside lets go of their files.
+
+    Closing never waits, so that it can be done on an event loop. An interrupted call goes out by one call into C.
+    """
+
+    def __init__(self, branches: Branches) -> None:
+        self._branches = branches
+        self._guard = threading.Lock()  # of those who come in, and of closing
+        self._inside: set[object] = set()
+        self.is_closed = False
+
+    def carry_out(self, work: Callable[[Branches], T]) -> T:
+        """What `work` returns. SessionClosed."""
+        ticket = object()
+        try:
+            with self._guard:
+                if self.is_closed:
+                    raise SessionClosed("RolloutSession is closed", remedy="make a new one")
+                self._inside.add(ticket)
+            return work(self._branches)
+        finally:
+            try:
+                self._inside.discard(ticket)
+            finally:
+                if self.is_closed and not self._inside:
+                    self._branches.close()
+
+    def close(self) -> None:
+        """Refuses all later calls; again, it makes sure that everything was let go of."""
+        with self._guard:
+            self.is_closed = True
+            is_over = not self._inside
+        if is_over:
+            self._branches.close()
 
 
 class RolloutSession:
@@ -70,8 +107,11 @@ class RolloutSession:
         self.session_settings = (
             SessionSettings() if session_settings is None else coerce_session_settings(session_settings)
         )
-        ports = _ports_in_memory() if path is None else _ports_at(Path(path).expanduser().absolute())
-        self._ports = dataclasses.replace(ports, keys=keys_given(cipher))
+        home = Path(os.sep, "memory") if path is None else Path(path).expanduser().absolute()
+        fs = RealFileSystem() if path is not None else MemoryFileSystem()
+        if path is None:
+            fs.mkdir(home)
+        self._ports = Ports(home, fs, keys=keys_given(cipher))
         self._lock_timeout_s = lock_timeout_s
         self._open()
 
@@ -115,16 +155,17 @@ class RolloutSession:
         Its name, made up if none is given. BranchError (a ValueError) if there is no such turn, or the name is blank
         or was ever used in this session.
         """
-        cut = behind_turn(turn_number) if after else before_turn(turn_number)
-        return await self._change(lambda branches: branches.create(branch_name, cut))
+        return await self._change(lambda branches: branches.create(branch_name, lambda _: turn_number, after=after))
 
     async def create_branch_from_content(self, search_term: str, branch_name: str | None = None) -> str:
         """The same ahead of the first turn whose user message has a text in it."""
-        return await self._change(lambda branches: branches.create(branch_name, before_turn_with(search_term)))
+        return await self._change(
+            lambda branches: branches.create(branch_name, lambda conversation: conversation.first_with(search_term))
+        )
 
     async def create_branch(self, branch_name: str | None = None) -> str:
         """The same behind everything."""
-        return await self._change(lambda branches: branches.create(branch_name, AT_END))
+        return await self._change(lambda branches: branches.create(branch_name))
 
     async def switch_to_branch(self, branch_id: str) -> None:
         """Makes another branch the current one, also for those who open the session from now on. BranchError."""
@@ -146,20 +187,20 @@ class RolloutSession:
 
     async def get_conversation_turns(self, branch_id: str | None = None) -> list[dict[str, Any]]:
         """One row a turn: turn, content (its first 100 characters), full_content, timestamp, can_branch."""
-        return list_turns(await self._conversation(branch_id))
+        return (await self._conversation(branch_id)).previews()
 
     async def find_turns_by_content(self, search_term: str, branch_id: str | None = None) -> list[dict[str, Any]]:
         """Such rows, whole, of the turns whose user message has a text in it, whatever the case of ASCII letters."""
-        return find_turns(await self._conversation(branch_id), search_term)
+        return (await self._conversation(branch_id)).find(search_term)
 
     async def get_conversation_by_turns(self, branch_id: str | None = None) -> dict[int, list[dict[str, str | None]]]:
         """For each turn type and tool_name of its items; what comes ahead of the first turn is turn 0."""
-        return group_by_turn(await self._conversation(branch_id))
+        return (await self._conversation(branch_id)).types_by_turn()
 
     async def items_at_turn(self, turn_number: int, branch_id: str | None = None) -> list[Any]:
         """The items as they stood when a turn ended (0: before the first one). BranchError if there is no such turn."""
         conversation = await self._conversation(branch_id)
-        return conversation.items[: behind_turn(turn_number)(conversation).kept]
+        return conversation.items[: conversation.count_up_to(turn_number, after=True)]
 
     async def store_run_usage(self, result: Any) -> None:
         """Records what a run (a RunResult) has used for the newest turn; the last record of a turn counts.
@@ -192,12 +233,12 @@ class RolloutSession:
         """
         used = (await self._conversation(branch_id)).used
         if user_turn_number is not None:
-            return show_usage(used[user_turn_number]) if user_turn_number in used else {}
-        return [{"user_turn_number": turn, **show_usage(one)} for turn, one in used.items()]
+            return used[user_turn_number][0].show() if user_turn_number in used else {}
+        return [{"user_turn_number": turn, **usage.show()} for turn, (usage, _) in used.items()]
 
     async def get_tool_usage(self, branch_id: str | None = None) -> list[tuple[str, int, int]]:
         """(tool name, calls, turn number), by turn."""
-        return count_tools(await self._conversation(branch_id))
+        return (await self._conversation(branch_id)).tools()
 
     async def _atomic_replace_items(self, items: list[Any]) -> bool:
         """What the SDK's compaction asks for: all items replaced at once.
@@ -225,7 +266,7 @@ class RolloutSession:
             taken = list(output)
             return await self._change(lambda branches: branches.replace(found, start, taken, prune_prefix))
 
-        return _CompactionSnapshot([item_of(entry) for entry in found.entries], found.is_whole, replace_suffix)
+        return _CompactionSnapshot(items_of(found.entries), found.is_whole, replace_suffix)
 
     async def _conversation(self, branch_id: str | None) -> Conversation:
         return await self._read(lambda branches: branches.read(branch_id))
@@ -240,15 +281,14 @@ class RolloutSession:
         self._gate.close()
 
     def _open(self) -> None:
-        self._branches = Branches(self._ports, self.session_id, self._lock_timeout_s)
-        self._gate = Gate(type(self).__name__, self._branches.close)
+        self._gate = _Gate(Branches(self._ports, self.session_id, self._lock_timeout_s))
         self._pid = os.getpid()  # last: other threads of a forked process go by it
 
     def _call(self, work: Callable[[Branches], T]) -> T:
         """Carries `work` out, in the thread that it is called in."""
         if self._pid != os.getpid() and not self._gate.is_closed:
             self._open()  # in a forked process: what threads held when it was made is never given back
-        return self._gate.through(lambda: work(self._branches))
+        return self._gate.carry_out(work)
 
     async def _read(self, work: Callable[[Branches], T]) -> T:
         return await read_in_thread(lambda: self._call(work))
@@ -281,13 +321,3 @@ def _show_branches(branches: Branches) -> list[dict[str, Any]]:
         }
         for branch, conversation in branches.list_all()
     ]
-
-
-def _ports_in_memory() -> Ports:
-    fs, home = MemoryFileSystem(), Path(os.sep, "memory")
-    fs.mkdir(home)
-    return Ports(home, fs)
-
-
-def _ports_at(home: Path) -> Ports:
-    return Ports(home, RealFileSystem(home))
