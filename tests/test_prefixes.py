@@ -10,7 +10,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rollout.home.index.checkpoint import Prefix
+from rollout.home.index.entry import Summary
 from rollout.home.index.scan import Seam, scan
 from rollout.store import Store
 from tests import builders as b
@@ -55,7 +55,7 @@ def test_a_family_of_forks_looked_at_in_any_order_says_what_its_readers_say(
     with tempfile.TemporaryDirectory() as folder:
         paths = list(family(Path(folder), first, forks))
         random.shuffle(paths)
-        prefixes: dict[Seam, Prefix] = {}
+        prefixes: dict[Seam, Summary] = {}
         for path in paths:
             found = scan(path, Path(folder), prefixes=prefixes)
             check(found.entry, path, Path(folder))

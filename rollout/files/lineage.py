@@ -129,20 +129,17 @@ class Opened:
         return Head()
 
 
-def open_path(
-    path: Path, *, fs: FileSystem = REAL, keys: Keys = NO_KEYS, limits: Limits = DEFAULT, is_known: bool = False
-) -> Opened:
+def open_path(path: Path, *, fs: FileSystem = REAL, keys: Keys = NO_KEYS, limits: Limits = DEFAULT) -> Opened:
     """A plain or sealed rollout file; its twin where it is not there, as it may have been sealed or unsealed just now.
 
-    `is_known`: that it is not encrypted, so its beginning is not read. SourceError (NotFound, NotARollout) if it cannot
-    be opened.
+    SourceError (NotFound, NotARollout) if it cannot be opened.
     """
     file, path = _open_either(path, fs)
     try:
         sealed = is_sealed(file.read_at(0, 4))
         source = SealedSource(FileSource(file), limits, path) if sealed else FileSource(file)
         start = 0 if sealed else file.data_start()
-        text = source if is_known else text_of(source, keys, limits, path, start)
+        text = text_of(source, keys, limits, path, start)
         return Opened(path, text, file, limits)
     except BaseException:
         file.close()

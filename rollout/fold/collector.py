@@ -180,32 +180,19 @@ class Collector:
 
     def trace(self, offset: int, size: int, kind: int) -> Run:
         """One more line of a run of lines that nothing comes between; see `unpack`. An item is yet to be counted."""
-        found = self._run_ahead_of(self.segment, self.newlines)
-        # odd bytes between them part them where turns are wanted: see `turn_list`
-        if found is None or (self.wants_turns and found[1][-1] >> 3 != offset + size + 1):
-            refs = array("Q")
-            found = Run(UNSEEN, self.seq, self.segment, offset, size, self.newlines, refs=refs), refs
-            self.marks.append(found[0])
-        found[1].append(offset << 3 | kind)
-        return found[0]
-
-    def recall(self, mark: Mark) -> None:
-        """A mark that is remembered, older than all before; its lines go on with the run of those before it."""
-        found = self._run_ahead_of(mark.segment, mark.newlines)
-        if found is None or not isinstance(mark, Run) or mark.refs is None:
-            self.marks.append(mark)
-            return
-        top, refs = found
-        refs.extend(mark.refs)
-        top.count += mark.count
-        top.event = ITEMS if top.count else UNSEEN
-
-    def _run_ahead_of(self, segment: int, newlines: int) -> tuple[Run, array[int]] | None:
-        """The newest mark, if it is a run of traced lines that goes on with a line there."""
         top = self.marks[-1] if self.marks else None
-        if not isinstance(top, Run) or top.refs is None or top.segment != segment:
-            return None
-        return (top, top.refs) if top.newlines + len(top.refs) == newlines else None
+        if (
+            not isinstance(top, Run)
+            or top.refs is None
+            or top.segment != self.segment
+            or top.newlines + len(top.refs) != self.newlines
+            or (self.wants_turns and top.refs[-1] >> 3 != offset + size + 1)  # odd bytes between them: see `turn_list`
+        ):
+            top = Run(UNSEEN, self.seq, self.segment, offset, size, self.newlines, refs=array("Q"))
+            self.marks.append(top)
+        assert top.refs is not None
+        top.refs.append(offset << 3 | kind)
+        return top
 
     def run(self, offset: int, size: int) -> Run:
         """The mark of the run of plain items that goes on with an item at `offset`."""

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from rollout.errors import TooLarge
-from rollout.fold.checkpoint import Memory
 from rollout.fold.collector import Collector
 from rollout.fold.events import Mark, fold_turns
 from rollout.fold.projection import Projection, Reference
@@ -63,9 +62,8 @@ class Answer:
 class Reconstruction:
     """Folds a lineage, newest segment first; `run` once. Observers are shown all; the answer is then but counts.
 
-    What `memory` tells of is not read again: it stands for the beginning of the first segment and all older ones. It
-    goes with observers and a collector that traces. `watch` is given each batch of lines that is read. `is_floor` is
-    asked at each `Floor`, `is_enough` whenever observers were shown more: reading stops there if it says so.
+    `watch` is given each batch of lines that is read. `is_floor` is asked at each `Floor`, `is_enough` whenever
+    observers were shown more: reading stops there if it says so.
     """
 
     def __init__(
@@ -75,15 +73,12 @@ class Reconstruction:
         *,
         observers: Sequence[Observer] = (),
         progress: Callable[[int, int], None] | None = None,
-        memory: Memory | None = None,
         watch: Callable[[lines.Batch], None] | None = None,
         is_floor: Callable[[Floor], bool] | None = None,
         is_enough: Callable[[], bool] | None = None,
     ) -> None:
         self._segments, self._limits, self._progress = segments, collector.limits, progress
-        self._memory, self._watch, self._is_floor, self._is_enough = memory, watch, is_floor, is_enough
-        self.floor: Floor | None = None
-        """Where reading has stopped, if it did at a floor."""
+        self._watch, self._is_floor, self._is_enough = watch, is_floor, is_enough
         self._collector, self._dialect = collector, collector.dialect
         self._observers = observers
         self._settled = Projection(
@@ -108,9 +103,6 @@ class Reconstruction:
                 complete = False
                 break
             self._line_counts[-1] = self._collector.newlines
-            if self._memory is not None:
-                complete = not self._recall(self._memory) and not self._memory.is_cut
-                break
         if complete:
             self._close_block()
             self._settle(at_beginning=True)
@@ -118,8 +110,8 @@ class Reconstruction:
 
     def _read_segment(self, segment: Segment) -> bool:
         """Take a segment's records; True once the answer is complete."""
-        done, start = 0, 0 if self._memory is None else self._memory.end
-        for block in lines.backward(segment.source, segment.end, self._limits, start):
+        done = 0
+        for block in lines.backward(segment.source, segment.end, self._limits):
             if isinstance(block, lines.Batch):
                 if self._watch is not None:
                     self._watch(block)
@@ -133,25 +125,8 @@ class Reconstruction:
                     self._collector.newlines += block.ended
                     self._note_damage("oversize", block.offset, block.n, reason)
             if self._progress is not None:
-                self._progress(done, segment.end - start)
+                self._progress(done, segment.end)
         return False
-
-    def _recall(self, memory: Memory) -> bool:
-        """Take what is remembered as if it had been read behind what was; True if that has reached a floor."""
-        collector, is_done = self._collector, False
-        usage = collector.usage or memory.usage_behind(collector.seq)
-        counts = [memory.line_counts[0] + collector.newlines, *memory.line_counts[1:]]
-        for mark in memory.marks_behind(collector.seq, collector.newlines):
-            collector.recall(mark)
-            if isinstance(mark.event, TurnStarted) and self._close_block():
-                collector.seq, is_done = mark.seq, True
-                counts = [*counts[: mark.segment], 0]
-                break
-        else:
-            collector.seq += memory.records
-        collector.usage = None if usage is None or usage[0] > collector.seq else usage
-        self._line_counts = [*counts]
-        return is_done
 
     def _take_batch(self, batch: lines.Batch) -> bool:
         collector, depth = self._collector, self._limits.depth
@@ -248,10 +223,7 @@ class Reconstruction:
     def _is_at_floor(self, marks: Sequence[Mark]) -> bool:
         if self._is_floor is None or self._claims.count or not marks or not isinstance(marks[0].event, TurnStarted):
             return False
-        floor = Floor(marks[0].segment, marks[0].offset)
-        if self._is_floor(floor):
-            self.floor = floor
-        return self.floor is not None
+        return self._is_floor(Floor(marks[0].segment, marks[0].offset))
 
     def _settle(self, *, at_beginning: bool) -> None:
         for marks in self._waiting:

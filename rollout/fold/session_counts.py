@@ -2,22 +2,30 @@
 
 `Tally` observes a reconstruction whose collector traces. It holds a few marks; of the log's bytes it asks for those of
 the base compaction and the first boundary, and for users' texts only where a compaction of the old kind stands.
+
+`Meter` is shown what tells of tokens. A line that tells how much of its window the model had used is traced with a code
+of its own, so that `Gauge` finds it again without reading the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import Raw
 
+from rollout.errors import TooLarge
+from rollout.fold.collector import Collector
 from rollout.fold.events import Mark, Run, by_turn, unpack
 from rollout.fold.projection import Projection
+from rollout.fold.tokens import Ledger, Running
 from rollout.fold.turn_list import turn_stands
 from rollout.format.strict_json import decode_value
 from rollout.items.dialect import Dialect, Entry
 from rollout.items.events import (
     BOUNDARIES,
+    Blank,
     Damaged,
     Event,
     ItemsRemoved,
@@ -27,9 +35,12 @@ from rollout.items.events import (
     UserMessage,
 )
 from rollout.items.kinds import TypeAndRole, texts_of
+from rollout.items.tokens import TokenNote
+from rollout.limits import DEFAULT, Limits
 
 IMAGE = "[image]"
 _SAID = int(LineKind.SAID)
+_METERED = {LineKind.EVENT: LineKind.METERED_EVENT, LineKind.METADATA: LineKind.METERED}
 
 
 class Tally:
@@ -143,3 +154,91 @@ def question_of(dialect: Dialect, line: bytes, event: Event, size_characters: in
         text = "\n".join(texts_of(item) or [])
         has_image = any(isinstance(part, dict) and "image" in str(part.get("type")) for part in parts)
     return text[:size_characters] or (IMAGE if has_image else "")
+
+
+class Meter:
+    """Is shown the records of a lineage, newest first, and keeps what a ledger needs of them."""
+
+    def __init__(self) -> None:
+        self._notes: list[TokenNote] = []  # of the file itself, newest first
+        self._base = Ledger()
+
+    def wants(self, segment: int) -> bool:
+        """Whether records of a segment still say something."""
+        return not segment or self._base.running.counted is None or self._base.model is None
+
+    def see(self, note: TokenNote, segment: int) -> None:
+        """What one record says, older than all before."""
+        if segment == 0:
+            self._notes.append(note)
+        elif note.reading is not None and note.reading.totals is not None and self._base.running.counted is None:
+            self._base = msgspec.structs.replace(self._base, running=Running(note.reading.totals))
+        elif note.model is not None and self._base.model is None:
+            self._base = msgspec.structs.replace(self._base, model=note.model)
+
+    def ledger(self, older: Ledger = Ledger()) -> Ledger:  # noqa: B008 - it cannot be changed
+        """What is known after all that was seen; `older`: of what is older than that."""
+        running = older.running if self._base.running.counted is None else self._base.running
+        begun = msgspec.structs.replace(older, running=running, model=self._base.model or older.model)
+        return begun.after(reversed(self._notes))
+
+
+class MeteringCollector(Collector):
+    """See `Collector`: it holds no items. `limits.spare_odd_lines` says how many lines without a record it takes."""
+
+    def __init__(self, dialect: Dialect, meter: Meter, limits: Limits = DEFAULT, *, wants_turns: bool = False) -> None:
+        super().__init__(dialect, wants_items=False, wants_turns=wants_turns, traces=True, limits=limits)
+        self.meter, self._odd = meter, 0
+
+    def note_odd(self, event: Damaged | Blank, offset: int, size: int) -> None:
+        """Damaged bytes or a blank line. TooLarge."""
+        self._odd += 1
+        if self.limits.spare_odd_lines is not None and self._odd > self.limits.spare_odd_lines + self.seq:
+            raise TooLarge("holds too many lines that are blank or damaged")
+        super().note_odd(event, offset, size)
+
+    def take(self, data: bytes, offset: int, record: Any) -> bool:
+        """One record, older than all before; True if it begins a block."""
+        begins = super().take(data, offset, record)
+        self.wants_usage = True  # the older ones matter, too
+        note = self.dialect.token_note(data, record) if self.meter.wants(self.segment) else None
+        if note is not None:
+            self.meter.see(note, self.segment)
+            top = self.marks[-1] if self.marks else None
+            is_measure = note.reading is not None and note.reading.context_tokens is not None
+            if is_measure and isinstance(top, Run) and top.refs and unpack(top.refs[-1])[0] == offset:
+                kind = LineKind(unpack(top.refs[-1])[1])
+                top.refs[-1] = offset << 3 | _METERED.get(kind, kind)
+        return begins
+
+
+class Gauge:
+    """Observes a reconstruction with such a collector."""
+
+    def __init__(self) -> None:
+        self.place: tuple[int, int, int] | None = None
+        """Segment, offset and end of the newest standing line that tells how much of its window the model had used.
+
+        None if a compaction stands behind it: nothing has been measured since.
+        """
+        self.is_found = False
+        """What is older does not matter any more."""
+
+    def see(self, marks: Sequence[Mark]) -> None:
+        """One settled block, older than all before."""
+        for mark in reversed(marks):
+            if self.is_found:
+                return
+            if mark.stands and isinstance(mark.event, Replaced):
+                self.is_found = True
+            elif mark.stands and isinstance(mark, Run) and mark.refs is not None:
+                self._look_into(mark, mark.refs)
+
+    def _look_into(self, mark: Mark, refs: Sequence[int]) -> None:
+        end = mark.offset + mark.size
+        for ref in refs:
+            offset, code = unpack(ref)
+            if code >= LineKind.METERED:
+                self.place, self.is_found = (mark.segment, offset, end), True
+                return
+            end = offset

@@ -5,32 +5,21 @@ its source. So what a record adds is what it exceeds the total before it by, whe
 total that is lower begins anew. What a rollback takes back was spent even so. What a fork holds of its source was spent
 there: a base is not its own, and of a copy, neither are the turns that are older than the thread. The times tell where
 turns have no ids that do: a copy is written in one moment.
-
-A line that tells how much of its window the model had used is traced with a code of its own, so that it is found again
-without reading the others.
 """
 
 from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 
 import msgspec
 
-from rollout.errors import TooLarge
-from rollout.fold.collector import Collector
-from rollout.fold.events import Mark, Run, unpack
-from rollout.items.dialect import Dialect
-from rollout.items.events import Blank, Damaged, LineKind, Replaced
 from rollout.items.tokens import Reading, TokenNote, Tokens
-from rollout.limits import DEFAULT, Limits
 
 _COPYING = datetime.timedelta(seconds=2)
 _UUID7 = re.compile(r"([0-9a-f]{8})-([0-9a-f]{4})-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-_METERED = {LineKind.EVENT: LineKind.METERED_EVENT, LineKind.METADATA: LineKind.METERED}
 
 
 class TokenSpend(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -149,99 +138,3 @@ def _made_ms(id: str | None) -> int | None:
     """When a UUID of version 7 was made, in Unix ms."""
     found = None if id is None else _UUID7.fullmatch(id)
     return None if found is None else int(found[1] + found[2], 16)
-
-
-class Meter:
-    """Is shown the records of a lineage, newest first, and keeps what a ledger needs of them."""
-
-    def __init__(self) -> None:
-        self._notes: list[TokenNote] = []  # of the file itself, newest first
-        self._base = Ledger()
-
-    def wants(self, segment: int) -> bool:
-        """Whether records of a segment still say something."""
-        return not segment or self._base.running.counted is None or self._base.model is None
-
-    def see(self, note: TokenNote, segment: int) -> None:
-        """What one record says, older than all before."""
-        if segment == 0:
-            self._notes.append(note)
-        elif note.reading is not None and note.reading.totals is not None and self._base.running.counted is None:
-            self._base = msgspec.structs.replace(self._base, running=Running(note.reading.totals))
-        elif note.model is not None and self._base.model is None:
-            self._base = msgspec.structs.replace(self._base, model=note.model)
-
-    def ledger(self, before: Ledger | None, older: Ledger = Ledger()) -> Ledger:  # noqa: B008 - it cannot be changed
-        """What is known after all that was seen; `before`: of what stands above it, its bases then included.
-
-        `older`: of what stands above that part of the bases that was seen.
-        """
-        return (self.base(older) if before is None else before).after(reversed(self._notes))
-
-    def base(self, older: Ledger = Ledger()) -> Ledger:  # noqa: B008
-        """What the bases tell that must be known to go on from them."""
-        found = self._base
-        if found.running.counted is None:
-            found = msgspec.structs.replace(found, running=older.running)
-        return msgspec.structs.replace(found, model=found.model or older.model)
-
-
-class MeteringCollector(Collector):
-    """See `Collector`: it holds no items. `limits.spare_odd_lines` says how many lines without a record it takes."""
-
-    def __init__(self, dialect: Dialect, meter: Meter, limits: Limits = DEFAULT, *, wants_turns: bool = False) -> None:
-        super().__init__(dialect, wants_items=False, wants_turns=wants_turns, traces=True, limits=limits)
-        self._meter, self._odd = meter, 0
-
-    def note_odd(self, event: Damaged | Blank, offset: int, size: int) -> None:
-        """Damaged bytes or a blank line. TooLarge."""
-        self._odd += 1
-        if self.limits.spare_odd_lines is not None and self._odd > self.limits.spare_odd_lines + self.seq:
-            raise TooLarge("holds too many lines that are blank or damaged")
-        super().note_odd(event, offset, size)
-
-    def take(self, data: bytes, offset: int, record: Any) -> bool:
-        """One record, older than all before; True if it begins a block."""
-        begins = super().take(data, offset, record)
-        self.wants_usage = True  # the older ones matter, too
-        note = self.dialect.token_note(data, record) if self._meter.wants(self.segment) else None
-        if note is not None:
-            self._meter.see(note, self.segment)
-            top = self.marks[-1] if self.marks else None
-            is_measure = note.reading is not None and note.reading.context_tokens is not None
-            if is_measure and isinstance(top, Run) and top.refs and unpack(top.refs[-1])[0] == offset:
-                kind = LineKind(unpack(top.refs[-1])[1])
-                top.refs[-1] = offset << 3 | _METERED.get(kind, kind)
-        return begins
-
-
-class Gauge:
-    """Observes a reconstruction with such a collector."""
-
-    def __init__(self) -> None:
-        self.place: tuple[int, int, int] | None = None
-        """Segment, offset and end of the newest standing line that tells how much of its window the model had used.
-
-        None if a compaction stands behind it: nothing has been measured since.
-        """
-        self.is_found = False
-        """What is older does not matter any more."""
-
-    def see(self, marks: Sequence[Mark]) -> None:
-        """One settled block, older than all before."""
-        for mark in reversed(marks):
-            if self.is_found:
-                return
-            if mark.stands and isinstance(mark.event, Replaced):
-                self.is_found = True
-            elif mark.stands and isinstance(mark, Run) and mark.refs is not None:
-                self._look_into(mark, mark.refs)
-
-    def _look_into(self, mark: Mark, refs: Sequence[int]) -> None:
-        end = mark.offset + mark.size
-        for ref in refs:
-            offset, code = unpack(ref)
-            if code >= LineKind.METERED:
-                self.place, self.is_found = (mark.segment, offset, end), True
-                return
-            end = offset

@@ -173,7 +173,7 @@ class _Search:
         with contextlib.suppress(SourceError):
             opened = open_path(entry.path, fs=self._index.fs, keys=self._index.keys)
             try:
-                verdicts = self._verdicts(found, entry, opened)
+                verdicts = self._verdicts(found, entry)
                 for document in (first, *documents):
                     hit = self._look_up(found, entry, opened, document, verdicts)
                     if hit is not None:
@@ -181,26 +181,23 @@ class _Search:
             finally:
                 opened.close()
 
-    def _verdicts(self, found: Found, entry: RolloutFile, opened: Opened) -> Mapping[int, tuple[str, str | None]]:
+    def _verdicts(self, found: Found, entry: RolloutFile) -> Mapping[int, tuple[str, str | None]]:
         """Status and turn id of the lines of a file, by offset."""
-        is_head, size = entry.path == found.row.path, opened.source.size
-        if is_head and opened.source.read_at(size - 1, 1) == b"\n":  # the index knows no record without a line end
-            known = self._index.verdicts(entry)
-            if known:  # and nothing while another process looks at the same file
-                return known
-        own = str(entry.path)
-        explained = Explanation(
-            Origin(None, found.row.path, self._index.home, fs=self._index.fs, keys=self._index.keys)
-        )
-        inherited = {line.offset: (line.status, line.turn_id) for line in explained if line.path == own}
-        if is_head:
+        inherited = self._explained(found.row.path, entry.path)
+        if entry.path == found.row.path:
             return inherited
         taken_back = {
             offset: (ROLLED_BACK, turn_id)  # the thread has gone on from a point ahead of these
-            for offset, (status, turn_id) in self._index.verdicts(entry).items()
-            if status in STATUSES and offset not in inherited
+            for offset, (status, turn_id) in self._explained(entry.path, entry.path).items()
+            if status in STATUSES
         }
         return taken_back | inherited
+
+    def _explained(self, path: Path, of: Path) -> dict[int, tuple[str, str | None]]:
+        """What `explain` says of a log, of the lines that stand in one of its files."""
+        origin = Origin(None, path, self._index.home, fs=self._index.fs, keys=self._index.keys)
+        lines = Explanation(origin, whole=path != of)
+        return {line.offset: (line.status, line.turn_id) for line in lines if line.path == str(of)}
 
     def _look_up(
         self,

@@ -17,7 +17,8 @@ from rollout.dialects.codex.tokens import read_gauge
 from rollout.files.encrypted.keys import Cipher
 from rollout.files.source import AnySource, Origin, find
 from rollout.files.thread_names import read_names
-from rollout.fold.tokens import Gauge, Meter, MeteringCollector, Running, TokenSpend, seconds_between
+from rollout.fold.session_counts import Gauge, Meter, MeteringCollector
+from rollout.fold.tokens import Running, TokenSpend, seconds_between
 from rollout.fold.turn_list import Turn
 from rollout.items.calls import CALLS, OUTPUTS, has_failed, name_of
 from rollout.items.events import LineKind, Replaced, TurnsRemoved
@@ -126,7 +127,7 @@ def summarize(
     origin, meter, gauge = origin_of(state), Meter(), Gauge()
     gatherer = MeteringCollector(CODEX, meter, origin.limits, wants_turns=True)
     explanation = Explanation(origin, progress, with_turns=True, gatherer=gatherer, observers=[gauge.see])
-    reader, ledger = _Reader(), meter.ledger(None)
+    reader, ledger = _Reader(), meter.ledger()
     for found, record in explanation.records():
         reader.see(found, record)
     return Summary(

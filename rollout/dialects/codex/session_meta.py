@@ -11,7 +11,6 @@ from rollout.ids import FileId
 _BASE, _MODE = "history_base", "history_mode"
 LINEAGE_KEYS = ("id", "timestamp", _BASE)
 """Those that tell whose file it is, and what needs what."""
-_MOST_NUMBER = 1 << 62  # what the encodings of numbers hold
 
 
 class Base(NamedTuple):
@@ -78,15 +77,6 @@ def without_base(line: Mapping[str, Any], meta: Mapping[str, Any]) -> dict[str, 
         return None
     kept = {key: value for key, value in line.items() if key != "ordinal"}
     return {**kept, "payload": {key: value for key, value in meta.items() if key != _BASE}}
-
-
-def lineage_of(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """As much of a session_meta as a reader of a lineage needs."""
-    kept: dict[str, Any] = {"id": meta["id"]} if isinstance(meta.get("id"), str) else {}
-    base = base_of(meta)
-    if base is not None and base.id is not None and max(base.end or 0, abs(base.ordinal or 0)) < _MOST_NUMBER:
-        kept[_BASE] = {"thread_id": base.id, "end_byte_offset": base.end, "end_ordinal_exclusive": base.ordinal}
-    return kept
 
 
 def instructions_of(meta: Mapping[str, Any] | None) -> str | None:

@@ -42,8 +42,8 @@ from rollout.ids import FileId
 from rollout.limits import LISTED
 
 if TYPE_CHECKING:
-    from rollout.home.index.checkpoint import Checkpoint, Prefix
-    from rollout.home.index.scan import Seam
+    from rollout.home.index.entry import Summary
+    from rollout.home.index.scan import Checkpoint, Seam
 
 _READ_AT_ONCE = 256
 _MOST_WAITING, _MOST_WAITING_BYTES = 64, 4 << 20  # that are written in one transaction
@@ -117,7 +117,7 @@ class Index:
         self._waiting: dict[str, tuple[Entry, bytes]] = {}
         self._waiting_bytes = 0
         self._bases, self._links = Bases(home, fs), _Links(self.database, fs)
-        self._prefixes: dict[Seam, Prefix] = {}
+        self._prefixes: dict[Seam, Summary] = {}
         self._ahead: dict[str, Entry | None] = {}  # what was read at once
         self._report: Progress | None = None
         self._listed: Sequence[RolloutFile] = ()
@@ -174,7 +174,7 @@ class Index:
         except (OSError, SourceError) as error:
             why = error.message if isinstance(error, SourceError) else error.strerror or str(error)
             size, mtime_ns, trouble = status.size, status.mtime_ns, f"{UNREADABLE}{why}"
-            return Entry(file.thread, size=size, mtime_ns=mtime_ns, trouble=trouble)
+            return Entry(thread=file.thread, size=size, mtime_ns=mtime_ns, trouble=trouble)
 
     def stored(self, file: RolloutFile) -> Entry | None:
         """The entry of a file as it stands in the database; the file is scanned only if it has changed."""
@@ -184,17 +184,6 @@ class Index:
                 self.entry(file)
         self._flush()
         return self.database.entries([file.name]).get(file.name)
-
-    def verdicts(self, file: RolloutFile) -> dict[int, tuple[str, str | None]]:
-        """What became of each line of a file (as `explain` says it) and the id of its turn, by the record's offset.
-
-        Of the lines that are remembered: a record at the end without a line end is not. Reads nothing that was read.
-        """
-        from rollout.home.index.statuses import tell_fates
-
-        entry = self.stored(file)
-        known = None if entry is None else self._checkpoint(file, entry)
-        return {} if known is None else tell_fates(known.memory, LISTED)
 
     def refresh(self, *, rebuild: bool = False, progress: Progress | None = None) -> IndexStatus:
         """Bring all files of the home up to date and forget those that are gone; `rebuild`: begin with nothing."""
@@ -237,30 +226,31 @@ class Index:
         from rollout.home.index.scan import scan
 
         scanned_ns, before = int(self._clock() * 1e9), None
-        if known is not None and known.identity == status.identity and known.size != status.size and not file.sealed:
-            before = self._checkpoint(file, known) if self._bases_hold(known) else None
+        if known is not None and known.identity == status.identity and self._bases_hold(known):
+            before = self._checkpoint(file, known)
+            if before is not None and known.size == status.size:  # it may say something else in the same place
+                before = msgspec.structs.replace(before, seams=())
+        progress = self._progress_of(status.size - (0 if before is None or not before.seams else before.end))
         found = scan(
             file.path,
             self.home,
-            before=None if known is None or before is None else (known, before),
+            before=before,
             fs=self.fs,
             keys=self.keys,
             limits=LISTED,
-            progress=self._progress_of(status.size - (0 if before is None else before.memory.end)),
+            progress=progress,
             bases=self._bases,
             prefixes=self._prefixes,
         )
+        if progress is not None:
+            progress(1, 1)
         self._links.add(found.links)
-        is_same = known is not None and (
-            not found.is_new
-            or (known.size == status.size and self._checkpoint(file, known) == found.checkpoint)  # once more
-        )
         entry = msgspec.structs.replace(
             found.entry,
             size=status.size,
             mtime_ns=status.mtime_ns,
             scanned_ns=scanned_ns,
-            id=known.id if known is not None and is_same else int.from_bytes(os.urandom(7), "big") + 1,
+            id=known.id if known is not None and not found.is_new else int.from_bytes(os.urandom(7), "big") + 1,
             bases_print=self._print_of_bases(found.entry),
         )
         if entry.identity == status.identity:  # else replaced between the two: the next scan finds out what it is
@@ -313,7 +303,7 @@ class Index:
         return self._ahead[name] if name in self._ahead else self.database.entries([name]).get(name)
 
     def _checkpoint(self, file: RolloutFile, entry: Entry) -> Checkpoint | None:
-        from rollout.home.index.checkpoint import decode_checkpoint
+        from rollout.home.index.scan import decode_checkpoint
 
         self._flush()
         found = self.database.checkpoint(file.name, entry.id)

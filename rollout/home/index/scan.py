@@ -1,12 +1,12 @@
 """Scan one rollout file for the index: what it says (its entry), going on from the checkpoint of an earlier scan.
 
-A file that grew is read from where its checkpoint ends; what is appended can take back, replace or damage what was
-there, and the entry is the same as that of a file read at once. Only where a compaction of the old kind stands are
-users' older texts read again.
+Read backward, a log falls into parts at *seams*: places where a turn begins beyond which nothing newer takes anything
+back. What is older than a seam is known by its *summary*, to which a newer part only adds. So reading ends at the first
+seam whose summary is known. Of the file itself some are kept in its checkpoint: of one that grew, little more is read
+than what was appended and what that takes back. Of the files that it goes on from they are remembered for as long as an
+index is open: so of a chain of forks each file is read once, and of many forks of one file so is that.
 
-What a fork goes on from is not read for each fork. A fork that takes nothing back beyond a *seam*, a place where a turn
-begins, only adds to what the log says up to there, its *prefix*. Prefixes are remembered by their seams: so of a chain
-of forks each file is read once, and of many forks of one file so is that.
+The entry is the same as that of a file that is read at once.
 """
 
 from __future__ import annotations
@@ -14,51 +14,60 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
+from msgspec import Raw
 
 from rollout.dialects.codex import envelope
 from rollout.dialects.codex.dialect import CODEX
-from rollout.dialects.codex.session_meta import base_id, lineage_of
+from rollout.dialects.codex.session_meta import base_id, facts_of
 from rollout.dialects.codex.tokens import read_gauge
-from rollout.errors import NotFound, TooLarge
+from rollout.errors import TooLarge
 from rollout.files.bases import Bases
 from rollout.files.disk import REAL, FileSystem
 from rollout.files.encrypted.keys import NO_KEYS, Keys
-from rollout.files.lineage import Head, Lineage, Opened, open_bytes, open_path, visible_end
+from rollout.files.lineage import Lineage, Opened, open_bytes, open_path, visible_end
 from rollout.files.plain import FileSource
 from rollout.files.sealed.reader import first_text, is_sealed
-from rollout.fold.checkpoint import Kept, Memory, keep
-from rollout.fold.collector import Collector
-from rollout.fold.engine import Floor, Observer, Reconstruction
+from rollout.fold.engine import Floor, Reconstruction
 from rollout.fold.events import Mark
-from rollout.fold.session_counts import Tally, question_of, tell_items
-from rollout.fold.tokens import Gauge, Meter, MeteringCollector
+from rollout.fold.session_counts import Gauge, Meter, MeteringCollector, Tally, question_of, tell_items
 from rollout.format import lines, strict_json
-from rollout.format.labels import can_hold_label, label_of
-from rollout.format.records import Segment
-from rollout.home.index.checkpoint import Checkpoint, Prefix
+from rollout.format.labels import Label, can_hold_label, label_of
 from rollout.home.index.database import Link
-from rollout.home.index.entry import EMPTY, FOREIGN, TOO_LARGE, Entry, entry_of_meta
+from rollout.home.index.entry import EMPTY, FOREIGN, TOO_LARGE, Entry, Summary
 from rollout.limits import DEFAULT, KIB, TURN_TEXT_CHARACTERS, Limits
 
 _MOST_NUMBER = 1 << 62  # what the encodings of numbers hold
 _MOST_PREFIXES = 10_000
 _STEP_BYTES, _STEPS = 4 * KIB, 256
-"""Of a file that others go on from, prefixes are found out so many bytes apart, but not more than so many of them."""
-_FIRST_CHUNK_BYTES = 8 * KIB
-"""So much is read at first to find out one of them."""
-_NOTHING = Memory(0, 0, (0,), ("",), None, [])
+"""Of a file that others go on from, seams are so many bytes apart, but there are not more than so many of them."""
+_FARTHER = 4
+"""Each seam of the file itself is so many times as far from its end as the one behind it: there are few of them, and
+not much more is read again than what is taken back."""
 
 Progress = Callable[[int, int], None]
-Fact = TypeVar("Fact")
+
+
+class Checkpoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What is known up to the last line end of a file, to bring its entry up to date without reading all again."""
+
+    end: int = 0
+    join: bytes = b""
+    """A checksum of the last bytes before the end."""
+    seams: tuple[tuple[int, Summary], ...] = ()
+    """Offsets of seams, newest first, and what the log says up to there."""
+
+
+decode_checkpoint = msgspec.msgpack.Decoder(Checkpoint).decode
+"""msgspec.DecodeError for bytes that are none, or of another version of this module."""
 
 
 class Seam(NamedTuple):
-    """A place in a file: the file's path and identity, and the byte at which a turn begins; see `Floor`."""
+    """A seam in a file that others go on from: the file's path and identity, and the byte at which a turn begins."""
 
     path: str
     device: int
@@ -67,7 +76,7 @@ class Seam(NamedTuple):
 
 
 class Scan(msgspec.Struct, frozen=True):
-    """What a scan has found. `is_new`: the checkpoint was of no use, and the file was scanned from its beginning.
+    """What a scan has found. `is_new`: the file does not go on from the checkpoint, if there was one.
 
     `links`: which file each of the bases goes on from that were opened, by their paths.
     """
@@ -78,23 +87,19 @@ class Scan(msgspec.Struct, frozen=True):
     links: dict[str, Link]
 
 
-class _TooShallow(Exception):
-    """A checkpoint ends where something is to be taken back beyond."""
-
-
 def scan(
     path: Path,
     home: Path | None,
     *,
-    before: tuple[Entry, Checkpoint] | None = None,
+    before: Checkpoint | None = None,
     fs: FileSystem = REAL,
     keys: Keys = NO_KEYS,
     limits: Limits = DEFAULT,
     progress: Progress | None = None,
     bases: Bases | None = None,
-    prefixes: dict[Seam, Prefix] | None = None,
+    prefixes: dict[Seam, Summary] | None = None,
 ) -> Scan:
-    """Read a file from where its checkpoint ends, and of its bases what `prefixes` do not tell (it adds to them).
+    """Read a file back to what its checkpoint tells, and of its bases what `prefixes` do not tell (it adds to them).
 
     What was known `before` is of use if the file still goes on from there: the caller has made sure that it is the
     same file, here only the last bytes are compared. A file beyond the limits has an entry that says so.
@@ -103,38 +108,23 @@ def scan(
         SourceError: the file cannot be read.
         OSError: the disk fails.
     """
-    if before is not None and before[0].trouble == TOO_LARGE:
-        before = None
-    prefixes = {} if prefixes is None else prefixes
     try:
-        for known, stops in ((before, True), (None, True), (None, False)):
-            with contextlib.suppress(_TooShallow), contextlib.ExitStack() as stack:
-                opened, goes_on = _open(path, fs, keys, limits, None if known is None else known[1])
-                stack.callback(opened.close)
-                now = known if goes_on else None
-                end = visible_end(opened.source, limits, 0 if now is None else now[1].memory.end)
-                lineage = Lineage(opened, home=home, fs=fs, keys=keys, limits=limits, end=end, bases=bases)
-                stack.callback(lineage.close)
-                return _Log(lineage, now, limits, prefixes, progress, stops=stops).scan()
+        with contextlib.closing(open_path(path, fs=fs, keys=keys, limits=limits)) as opened:
+            known = before if before is not None and _goes_on(opened, before) else Checkpoint()
+            end = visible_end(opened.source, limits, known.end)
+            lineage = Lineage(opened, home=home, fs=fs, keys=keys, limits=limits, end=end, bases=bases)
+            with contextlib.closing(lineage):
+                return _Log(lineage, known, limits, {} if prefixes is None else prefixes, progress).scan()
     except TooLarge:
         return _scan_head(path, fs, keys, limits)
-    raise AssertionError("a scan that stops nowhere is never too shallow")
 
 
-def _open(path: Path, fs: FileSystem, keys: Keys, limits: Limits, known: Checkpoint | None) -> tuple[Opened, bool]:
-    """The file, and whether it goes on from what is known; its head is then known too."""
-    if known is not None:  # without keys nothing can be known of an encrypted file
-        opened = open_path(path, fs=fs, keys=keys, limits=limits, is_known=not keys)
-        with contextlib.ExitStack() as stack:
-            stack.callback(opened.close)
-            end = known.memory.end
-            if opened.source.size >= end and lines.checksum_before(opened.source, end) == known.join:
-                if known.meta is not None:
-                    opened.head = Head(known.meta, known.meta_is_first)
-                if known.meta is not None or opened.session is None:  # one that comes late may bring bases along
-                    stack.pop_all()
-                    return opened, True
-    return open_path(path, fs=fs, keys=keys, limits=limits), False
+def _goes_on(opened: Opened, known: Checkpoint) -> bool:
+    """Whether a file begins with what is known; a head that comes late may bring bases along."""
+    size, end = opened.source.size, known.end
+    if not 0 < end <= size or lines.checksum_before(opened.source, end) != known.join:
+        return False
+    return opened.head.offset is None or opened.head.offset < end
 
 
 def _scan_head(path: Path, fs: FileSystem, keys: Keys, limits: Limits) -> Scan:
@@ -144,323 +134,217 @@ def _scan_head(path: Path, fs: FileSystem, keys: Keys, limits: Limits) -> Scan:
         head = first_text(FileSource(file), limits) if sealed else file.read_at(file.data_start(), limits.head_bytes)
         with contextlib.closing(open_bytes(head, keys=keys, limits=limits)) as opened:
             opened.path = path  # whose name tells the thread where the head does not
-            told = entry_of_meta(opened.session, opened.thread or "")
-        entry = msgspec.structs.replace(told, size=file.size(), identity=file.identity, trouble=TOO_LARGE)
-        return Scan(entry, Checkpoint(_NOTHING), is_new=True, links={})
+            facts = facts_of(opened.session)._asdict()
+            thread = opened.thread or ""
+        entry = Entry(thread=thread, **facts, size=file.size(), identity=file.identity, trouble=TOO_LARGE)
+        return Scan(entry, Checkpoint(), is_new=True, links={})
 
 
-class _Labels:
-    """The labels of the lines that are read."""
+class _Part:
+    """What stands between two seams, or behind the newest one (`above` is None): filled by a fold, newest first."""
 
-    def __init__(self, session_ids: Sequence[str] = (), tags: Sequence[tuple[str, str]] = ()) -> None:
-        self.session_ids, self.tags = set(session_ids), set(tags)
+    def __init__(self, above: Floor | None, lineage: Lineage, limits: Limits) -> None:
+        self.above, self._lineage, self._depth = above, lineage, limits.depth
+        self.tally, self.gauge, self.meter = Tally(CODEX, self._fetch, limits.depth), Gauge(), Meter()
+        self.usage: tuple[int, Raw] | None = None
+        """The newest token totals, and the number of their record."""
+        self.session_ids: set[str] = set()
+        self.tags: set[tuple[str, str]] = set()
+        self.file_damage = 0
 
-    def watch(self, batch: lines.Batch) -> None:
-        """Some lines."""
-        if not can_hold_label(b"\n".join(batch.lines)):
-            return
-        for line in filter(can_hold_label, batch.lines):
-            pieces = [line] if envelope.decode_plain(line) else [piece.data for piece in envelope.split(line)]
-            for label in map(label_of, pieces):
-                self.tags.update(label.tags.items())
-                if label.session_id is not None:
-                    self.session_ids.add(label.session_id)
+    def take_labels(self, labels: Iterable[Label]) -> None:
+        """Those of some of its lines."""
+        for label in labels:
+            self.tags.update(label.tags.items())
+            if label.session_id is not None:
+                self.session_ids.add(label.session_id)
 
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Pass:
-    """What a pass over a part of a log has found; `floor` is the seam where it has stopped, None: the log's beginning.
-
-    `first`, `base` and `gauge` are as in `Checkpoint`; `damage` counts what is wrong with the files that it has opened.
-    """
-
-    tally: Tally
-    gather: Collector
-    meter: Meter
-    labels: _Labels
-    first: tuple[int, int, str] | None
-    base: tuple[int, int, bytes] | None
-    gauge: tuple[int, int, int | None] | None
-    is_measured: bool
-    floor: Floor | None
-    line_counts: tuple[int, ...]
-    damage: int
-
-    def behind(self, older: Prefix) -> Prefix:
+    def added_to(self, older: Summary) -> Summary:
         """What the log says up to the end of this part, if that is what it says up to its beginning."""
-        tally = self.tally
-        is_asked = tally.is_asked
-        if older.is_asked or (older.first_message is not None and not is_asked):
-            first = older.first_message
+        tally, base = self.tally, self.tally.base
+        first, is_asked = older.first_message, older.is_asked or tally.is_asked
+        if tally.first is not None and not older.is_asked and (first is None or tally.is_asked):
+            first = question_of(CODEX, self._fetch(tally.first), tally.first.event, TURN_TEXT_CHARACTERS)
+        if base is None:
+            messages = tally.messages(None) + older.messages
         else:
-            first = None if self.first is None else self.first[2]
-        newest = None if self.gauge is None else self.gauge[2]
-        return Prefix(
+            messages = tally.messages(tell_items(CODEX, CODEX.compaction_of(self._fetch(base)).items or []))
+        return msgspec.structs.replace(
+            older,
             turns=tally.turns + older.turns,
-            messages=tally.messages(None if self.base is None else self.base[2])
-            + (older.messages if self.base is None else 0),
+            messages=messages,
             first_message=first,
-            is_asked=is_asked or older.is_asked,
+            is_asked=is_asked,
             model=older.model if tally.model is None else tally.model,
             tokens=self._tokens(older),
-            context_tokens=newest if self.is_measured else older.context_tokens,
-            session_ids=tuple(sorted(self.labels.session_ids.union(older.session_ids))),
-            tags=tuple(sorted(self.labels.tags.union(older.tags))),
-            ledger=self.meter.base(older.ledger),
-            file_damage=self.damage + older.file_damage,
-            wants=older.wants,
+            context_tokens=self._context_tokens() if self.gauge.is_found else older.context_tokens,
+            session_ids=tuple(sorted(self.session_ids.union(older.session_ids))),
+            tags=tuple(sorted(self.tags.union(older.tags))),
+            damaged=older.damaged + len(tally.damaged) + self.file_damage,
+            ledger=self.meter.ledger(older.ledger),
         )
 
-    def _tokens(self, older: Prefix) -> int | None:
-        """S4: of the newest totals, if they are not older than the base."""
-        usage, base = self.gather.usage, self.tally.base
-        if usage is None:
-            return older.tokens if base is None else None
-        if base is not None and usage[0] > base.seq:
+    def _context_tokens(self) -> int | None:
+        """What the line says that the gauge has found."""
+        if self.gauge.place is None:
             return None
-        total = strict_json.decode_value(usage[1]).get("total_tokens")
+        segment, begin, end = self.gauge.place
+        reading = read_gauge(self._lineage.segments[segment].source.read_at(begin, end - begin), self._depth)
+        return None if reading is None else reading.context_tokens
+
+    def _fetch(self, mark: Mark) -> bytes:
+        source = self._lineage.segments[mark.segment].source
+        return source.read_at(mark.begin, mark.offset + mark.size - mark.begin)
+
+    def _tokens(self, older: Summary) -> int | None:
+        """S4: of the newest totals, if they are not older than the base."""
+        base = self.tally.base
+        if self.usage is None:
+            return older.tokens if base is None else None
+        if base is not None and self.usage[0] > base.seq:
+            return None
+        total = strict_json.decode_value(self.usage[1]).get("total_tokens")
         is_count = isinstance(total, int) and not isinstance(total, bool) and abs(total) < _MOST_NUMBER
         return total if is_count else None
 
 
 class _Log:
-    """The files of a log, opened as they are asked for: number 0 is its own, the others are what it goes on from.
-
-    `stops`: passes go no further than to the next seam.
-    """
+    """One reading of a log: of its own file, which is number 0, and of those that it goes on from."""
 
     def __init__(
         self,
         lineage: Lineage,
-        before: tuple[Entry, Checkpoint] | None,
+        known: Checkpoint,
         limits: Limits,
-        prefixes: dict[Seam, Prefix],
+        prefixes: dict[Seam, Summary],
         progress: Progress | None,
-        *,
-        stops: bool,
     ) -> None:
-        self._lineage, self._limits, self._prefixes, self._progress = lineage, limits, prefixes, progress
-        self._entry = None if before is None else before[0]
-        self._known = None if before is None else before[1]
-        self._stops = stops
-        self._more = iter(lineage)
-        next(self._more)
+        self._lineage, self._known, self._prefixes, self._progress = lineage, known, prefixes, progress
+        if known.seams:  # at first no more is read than to the newest of them
+            behind = max(1, lineage.end - known.seams[0][0])
+            limits = dataclasses.replace(limits, first_chunk_bytes=min(behind, limits.first_chunk_bytes))
+        self._parts = [_Part(None, lineage, limits)]
+        self._below: Summary | None = None
+        """What is known of all that is older than the last part."""
+        self._gather = MeteringCollector(CODEX, self._parts[0].meter, limits)
+        self._gather.wants_world = False
+        self._labels: list[tuple[int, Label]] = []  # of the lines that were read last, with their offsets
+        self._file_damage = 0
 
     def scan(self) -> Scan:
         """The entry of the file, and the checkpoint from which it can be brought up to date."""
-        known, opened, end = self._known, self._lineage.opened[0], self._lineage.end
-        before = None if known is None else known.memory
-        labels = _Labels() if known is None else _Labels(known.session_ids, known.tags)
-        whole = lines.last_line_end(opened.source, 0 if before is None else before.end, end)
-        marks: list[Kept] = []
-        lasting = found = self._fold(0, whole, labels, before, lambda block: marks.extend(map(keep, reversed(block))))
-        memory = self._remember(whole, lasting, marks, before)
-        if whole < end:  # a tail, which is not remembered: it may be mended away
-            found = self._fold(0, end, _Labels([*labels.session_ids], [*labels.tags]), memory)
-        damage = self._damage  # of what was read so far
-        prefix = self._prefix(lasting.floor)
-        above = prefix if found is lasting else self._prefix(found.floor)
-        kept = lasting.meter.ledger(None if known is None else known.ledger, prefix.ledger)
-        spent = kept if found is lasting else found.meter.ledger(kept)
-        is_kept = known is not None or (opened.head.offset is not None and opened.head.offset < whole)
-        told = lasting.behind(prefix)
-        checkpoint = Checkpoint(
-            memory=memory,
-            join=lines.checksum_before(opened.source, whole),
-            meta=None if opened.session is None or not is_kept else lineage_of(opened.session),
-            meta_is_first=opened.head.is_first,
-            first=_within(found.first, whole),
-            base=_within(found.base, whole),
-            gauge=_within(found.gauge, whole),
-            session_ids=told.session_ids,
-            tags=told.tags,
-            ledger=kept,
-            file_damage=damage + prefix.file_damage if known is None else known.file_damage,
-            floor=lasting.floor,
-            prefix=prefix,
-        )
-        now = told if found is lasting else found.behind(above)
-        entry = msgspec.structs.replace(
-            self._head(prefix),
-            first_message=now.first_message,
-            model=now.model,
-            turns=now.turns,
-            messages=now.messages,
-            tokens=now.tokens,
-            damaged=len(found.tally.damaged) + checkpoint.file_damage + (end < opened.source.size),
-            spent=spent.spent,
-            context_tokens=now.context_tokens,
-            session_ids=now.session_ids,
-            tags=now.tags,
+        Reconstruction(
+            self._lineage,
+            self._gather,
+            observers=[self._see],
+            progress=self._tell,
+            watch=self._watch,
+            is_floor=self._ends_at,
+        ).run()
+        if self._below is None:
+            self._end_part(0)
+            self._below = Summary(wants=base_id(self._lineage.opened[-1].session) if self._lineage.missing else None)
+        opened, end = self._lineage.opened[0], self._lineage.end
+        now, seams = self._add_up(self._below)
+        whole = lines.last_line_end(opened.source, self._known.end, end)
+        told = {**msgspec.structs.asdict(now), **facts_of(opened.session)._asdict()}
+        told["damaged"] += end < opened.source.size
+        entry = Entry(
+            **told,
+            thread=opened.thread or "",
             text_bytes=opened.source.size,
-            trouble=None if found.gather.seq else EMPTY if opened.source.size == 0 else FOREIGN,
+            trouble=None if self._gather.seq else EMPTY if opened.source.size == 0 else FOREIGN,
             size=opened.source.size if opened.file is None else opened.file.size(),
             identity=(0, 0) if opened.file is None else opened.file.identity,
         )
         below = [(str(o.path), *o.file.identity) for o in self._lineage.opened[1:] if o.file is not None]
         links = {user[0]: Link(*base) for user, base in itertools.pairwise(below)}
-        return Scan(entry, checkpoint, is_new=known is None, links=links)
+        checkpoint = Checkpoint(whole, lines.checksum_before(opened.source, whole), seams)
+        return Scan(entry, checkpoint, is_new=not self._known.end, links=links)
 
-    def _head(self, prefix: Prefix) -> Entry:
-        """What the head of the file says, and what it goes on from."""
-        opened = self._lineage.opened
-        if self._known is not None and self._known.meta is not None and self._entry is not None:
-            return self._entry
-        told = entry_of_meta(opened[0].session, opened[0].thread or "")
-        if self._entry is not None:
-            return msgspec.structs.replace(told, bases=self._entry.bases, wants=self._entry.wants)
-        if len(opened) > 1:
-            base = opened[1]
-            file = () if base.file is None else ((str(base.path), *base.file.identity),)
-            told = msgspec.structs.replace(told, base_thread=base.named_thread, bases=file)
-        return msgspec.structs.replace(told, wants=prefix.wants)
+    def _add_up(self, summary: Summary) -> tuple[Summary, tuple[tuple[int, Summary], ...]]:
+        """What the log says up to its end, and up to seams of its own file; `summary`: up to where reading ended."""
+        bases, base_thread = summary.bases, summary.base_thread
+        if len(self._lineage.opened) > 1:
+            base = self._lineage.opened[1]
+            bases = () if base.file is None else ((str(base.path), *base.file.identity),)
+            base_thread = base.named_thread
+        seams: list[tuple[int, Summary]] = []
+        for part in reversed(self._parts):
+            summary = part.added_to(summary)
+            if part.above is not None and part.above.segment:
+                self._prefixes[self._seam(part.above)] = summary
+                if len(self._prefixes) > _MOST_PREFIXES:
+                    del self._prefixes[next(iter(self._prefixes))]
+                continue
+            summary = msgspec.structs.replace(summary, bases=bases, base_thread=base_thread)
+            if part.above is not None:
+                seams.append((part.above.offset, summary))
+        oldest = seams[0][0] if seams else self._lineage.end
+        kept: list[tuple[int, Summary]] = []
+        for offset, told in [*reversed(seams), *(seam for seam in self._known.seams if seam[0] < oldest)]:
+            if not kept or self._is_farther(offset, kept[-1][0]):
+                kept.append((offset, told))
+        return summary, tuple(kept)
 
-    def _remember(self, end: int, found: _Pass, marks: list[Kept], before: Memory | None) -> Memory:
-        threads = [segment.thread for segment in self._lineage.segments] if before is None else before.threads
-        usage, counts = found.gather.usage, found.line_counts
-        return Memory(
-            end=end,
-            records=found.gather.seq,
-            line_counts=counts,
-            threads=tuple(threads[: len(counts)]),
-            usage=None if usage is None else (usage[0], bytes(usage[1])),
-            marks=marks,
-            is_cut=found.floor is not None,
-        )
-
-    def _fold(
-        self, number: int, end: int, labels: _Labels, memory: Memory | None = None, *observers: Observer
-    ) -> _Pass:
-        """A pass over the log up to a place in one of its files (behind what is remembered), back to a seam."""
-        limits, shift, damage = self._limits, max(0, number - 1), self._damage
-        tally, gauge, meter = Tally(CODEX, lambda mark: self._fetch(mark, shift), limits.depth), Gauge(), Meter()
-        segments = [dataclasses.replace(self._segment(number), end=end)]
-        if number:  # what is spent and damaged in a base is not the fork's: a file of its own stands ahead of it
-            segments.insert(0, Segment(lines.BytesSource(b""), 0))
-            small = min(limits.first_chunk_bytes, _FIRST_CHUNK_BYTES)
-            limits = dataclasses.replace(limits, first_chunk_bytes=small)
-        gather = MeteringCollector(CODEX, meter, limits)
-        gather.wants_world = False
-        fold = Reconstruction(
-            itertools.chain(segments, self._behind(number + 1) if memory is None else ()),
-            gather,
-            observers=(*observers, tally.see, gauge.see),
-            progress=self._progress if number == 0 else None,
-            memory=memory,
-            watch=labels.watch,
-            is_floor=lambda at: self._stops and tally.is_apart and self._is_floor(_shifted(at, shift), (number, end)),
-        )
-        counts = fold.run().line_counts
-        if memory is not None and memory.is_cut and fold.floor is None:
-            raise _TooShallow
-        known = self._known if number == 0 and self._known is not None else Checkpoint(_NOTHING)
-        first, base, place = tally.first, tally.base, gauge.place
-        return _Pass(
-            tally,
-            gather,
-            meter,
-            labels,
-            None if first is None else self._fact(known.first, first, shift, lambda line: _begin(line, first)),
-            None if base is None else self._fact(known.base, base, shift, _tell_base),
-            None if place is None else self._gauge(known.gauge, place, shift),
-            gauge.is_found,
-            None if fold.floor is None else _shifted(fold.floor, shift),
-            tuple(count or 0 for count in counts),
-            self._damage - damage,
-        )
-
-    def _fact(
-        self, known: tuple[int, int, Fact] | None, mark: Mark, shift: int, read: Callable[[bytes], Fact]
-    ) -> tuple[int, int, Fact]:
-        """What the line of a mark says, unless that is `known`; with its place."""
-        place = mark.segment + shift, mark.offset
-        return known if known is not None and known[:2] == place else (*place, read(self._fetch(mark, shift)))
-
-    def _gauge(
-        self, known: tuple[int, int, int | None] | None, place: tuple[int, int, int], shift: int
-    ) -> tuple[int, int, int | None]:
-        """How much the line at a place (segment, offset, end) says was taken of the model's window."""
-        number, offset, end = place[0] + shift, *place[1:]
-        if known is not None and known[:2] == (number, offset):
-            return known
-        reading = read_gauge(self._read_at(number, offset, end), self._limits.depth)
-        return number, offset, None if reading is None else reading.context_tokens
-
-    def _prefix(self, floor: Floor | None) -> Prefix:
-        """What the log says up to a floor; None: to its beginning."""
-        if self._known is not None and self._known.floor == floor:
-            return self._known.prefix
-        parts: list[tuple[Seam, _Pass]] = []
-        while floor is not None and (seam := self._seam(floor)) not in self._prefixes:
-            found = self._fold(*floor, _Labels())
-            parts.append((seam, found))
-            floor = found.floor
-        if floor is not None:
-            prefix = self._prefixes[self._seam(floor)]
-        else:
-            prefix = Prefix(wants=base_id(self._lineage.opened[-1].session) if self._lineage.missing else None)
-        for seam, found in reversed(parts):
-            prefix = self._prefixes[seam] = found.behind(prefix)
-            if len(self._prefixes) > _MOST_PREFIXES:
-                del self._prefixes[next(iter(self._prefixes))]
-        return prefix
-
-    def _is_floor(self, floor: Floor, since: tuple[int, int]) -> bool:
-        """Whether a pass from `since` on is to stop there: in another file, after a while, or where all is known."""
+    def _ends_at(self, floor: Floor) -> bool:
+        """Ends the part at a floor that is to be a seam; whether all that is older is known."""
         number, offset = floor
-        if number == 0:
+        known = dict(self._known.seams).get(offset) if number == 0 else self._prefixes.get(self._seam(floor))
+        source = self._lineage.segments[number].source
+        if (
+            not self._parts[-1].tally.is_apart
+            or not (known or self._is_seam(floor))
+            or (offset and source.read_at(offset - 1, 1) != b"\n")
+        ):
             return False
-        if number != since[0] or self._seam(floor) in self._prefixes:
+        self._end_part(offset)
+        self._below = known
+        if known is None:
+            self._parts.append(_Part(floor, self._lineage, self._gather.limits))
+            self._gather.meter = self._parts[-1].meter
+        return known is not None
+
+    def _end_part(self, offset: int) -> None:
+        part, damage = self._parts[-1], sum(damage.kind != "batch" for damage in self._lineage.damage())
+        part.usage, self._gather.usage = self._gather.usage, None
+        part.file_damage, self._file_damage = damage - self._file_damage, damage
+        part.take_labels(label for at, label in self._labels if at >= offset)
+        self._labels = [(at, label) for at, label in self._labels if at < offset]
+
+    def _is_seam(self, floor: Floor) -> bool:
+        """Whether one is kept: the newest of each file, and further ones some way from each other."""
+        number, offset = floor
+        newer = self._parts[-1].above or Floor(0, self._lineage.end)
+        if number != newer.segment:
             return True
-        return since[1] - offset >= max(_STEP_BYTES, self._lineage.segments[number].source.size // _STEPS)
+        if number == 0:
+            return self._is_farther(offset, newer.offset)
+        return newer.offset - offset >= max(_STEP_BYTES, self._lineage.segments[number].source.size // _STEPS)
+
+    def _is_farther(self, offset: int, newer: int) -> bool:
+        return self._lineage.end - offset >= _FARTHER * (self._lineage.end - newer)
 
     def _seam(self, floor: Floor) -> Seam:
-        self._segment(floor.segment)
         opened = self._lineage.opened[floor.segment]
         identity = (0, 0) if opened.file is None else opened.file.identity
         return Seam(str(opened.path), *identity, floor.offset)
 
-    def _behind(self, number: int) -> Iterator[Segment]:
-        """The files from that number on."""
-        while True:
-            while len(self._lineage.segments) <= number:
-                if next(self._more, None) is None:
-                    return
-            yield self._lineage.segments[number]
-            number += 1
+    def _see(self, marks: Sequence[Mark]) -> None:
+        self._parts[-1].tally.see(marks)
+        self._parts[-1].gauge.see(marks)
 
-    def _segment(self, number: int) -> Segment:
-        """One of the files. NotFound."""
-        segment = next(self._behind(number), None)
-        if segment is None:
-            raise NotFound("its base went away while it was read", path=self._lineage.opened[0].path)
-        return segment
+    def _watch(self, batch: lines.Batch) -> None:
+        """Lines that are about to be folded; of those before all were."""
+        self._parts[-1].take_labels(label for _, label in self._labels)
+        self._labels, offset = [], batch.offset
+        if can_hold_label(b"\n".join(batch.lines)):
+            for line in batch.lines:
+                if can_hold_label(line):
+                    found = envelope.records_in(line)
+                    self._labels += [(offset + at, label_of(record)) for at, record, _ in found]
+                offset += len(line) + 1
 
-    def _read_at(self, number: int, begin: int, end: int) -> bytes:
-        return self._segment(number).source.read_at(begin, end - begin)
-
-    def _fetch(self, mark: Mark, shift: int) -> bytes:
-        """The bytes of a mark whose segments count from file `shift` on."""
-        return self._read_at(mark.segment + shift, mark.begin, mark.offset + mark.size)
-
-    @property
-    def _damage(self) -> int:
-        """How much is wrong with the files that were opened, as files."""
-        return sum(damage.kind != "batch" for damage in self._lineage.damage())
-
-
-def _shifted(floor: Floor, by: int) -> Floor:
-    return floor._replace(segment=floor.segment + by)
-
-
-def _tell_base(line: bytes) -> bytes:
-    return tell_items(CODEX, CODEX.compaction_of(line).items or [])
-
-
-def _begin(line: bytes, first: Mark) -> str:
-    return question_of(CODEX, line, first.event, TURN_TEXT_CHARACTERS)
-
-
-def _within(fact: tuple[int, int, Fact] | None, end: int) -> tuple[int, int, Fact] | None:
-    """What lies in a base or ahead of the end of the memory."""
-    return fact if fact is not None and (fact[0] > 0 or fact[1] < end) else None
+    def _tell(self, done: int, total: int) -> None:
+        if self._progress is not None and self._gather.segment == 0:
+            self._progress(done, total)
