@@ -34,7 +34,7 @@ for _rank, _rule in _RANKED:
         _signs.setdefault(_sign.decode(), []).append((_rank, _sign, _rule))
 _KNOWN_BYTES = 20
 _LONG = b"w" * _KNOWN_BYTES
-_TO_SHAPE = bytes(_LONG[0] if chr(code).isalnum() or chr(code) in "_-.:" else 0x20 for code in range(128)) + b" " * 128
+_TO_SHAPE = bytes(_LONG[0] if chr(code).isalnum() or chr(code) in "_-.:=" else 0x20 for code in range(128)) + b" " * 128
 _LEAST_CHARACTERS = 10
 """No secret that is named as one is shorter, its name included, and no known form is."""
 _SHORT_CHARACTERS = 64
@@ -49,7 +49,7 @@ _SEALED_KEY, _SEALED = "encrypted_content", re.compile(r"[A-Za-z0-9+/_-]{400,}+=
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 
-_WORD_BEGINS = rb"[ _.:-](?:[nrt]|[0-9]{1,2}m|[23][0-9a-f])?"
+_WORD_BEGINS = rb"[ _.:=-](?:[nrt]|[0-9]{1,2}m|[23][0-9a-f])?"
 """Ahead of a known form; an escaped line end, a colour, a byte in a URL leave a letter there (see `secret_rules`)."""
 
 
