@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from rollout.files.disk import REAL, FileSystem
 from rollout.files.encrypted.lines import LineCipher
 from rollout.files.lineage import Lineage, Opened, holds_record, open_path
 from rollout.files.port import Status
+from rollout.files.source import Origin
 from rollout.format import lines, records
 from rollout.format.records import Segment
 from rollout.ids import FileId
@@ -52,12 +53,9 @@ class Point:
 
 def newest_point(path: Path, fs: FileSystem) -> Point:
     """Behind the last line of a file that a reader can see, whoever may be writing it."""
-    opened = open_path(path, fs=fs)
-    try:
+    with contextlib.closing(open_path(path, fs=fs)) as opened:
         plan = recovery.inspect_first(opened.stored, opened.source.size, holds_record)
         return Point(opened.path or path, plan.cut, ends_line=not plan.newline)
-    finally:
-        opened.close()
 
 
 def base_at(point: Point, next_ordinal: int | None) -> dict[str, Any]:
@@ -181,11 +179,6 @@ def told(users: Sequence[User]) -> str:
     return ", ".join(user.path.name for user in users[:_SHOWN]) + (", …" if len(users) > _SHOWN else "")
 
 
-def file_ids(files: Iterable[Path]) -> set[FileId]:
-    """The ids by which these files can be named as bases."""
-    return {parts.file for file in files if (parts := ids.parse_file_name(file.name)) is not None}
-
-
 class Users:
     """The users of files of a home. What the beginning of a file says is read once, as long as it does not change."""
 
@@ -203,7 +196,8 @@ class Users:
 
         They are looked for in the home and beside the files.
         """
-        named, own = file_ids(files), {file.absolute() for file in files}
+        named = {parts.file for file in files if (parts := ids.parse_file_name(file.name)) is not None}
+        own = {file.absolute() for file in files}
         entries = [] if self._home is None else list(homes.scan(self._home, fs=self._fs))
         found = {entry.path.absolute() for entry in entries}
         for folder in {file.parent for file in own}:
@@ -216,26 +210,19 @@ class Users:
         """InUse if files go on from the one at `path` by reference: its bytes are to move."""
         identity = self._fs.status(path).identity
         if used := [user for user in self.naming([path]) if user.needs(identity, 0)]:
-            raise InUse(
-                f"bytes that would move are referred to by {told(used)}", path=path, remedy="detach those first"
-            )
+            what = f"bytes that would move are referred to by {told(used)}"
+            raise InUse(what, path=path, remedy="detach those first")
 
     def _look(self, path: Path, named: set[FileId], bases: Bases) -> Iterator[User]:
         """The file at `path`, if it names one of the ids."""
         with contextlib.suppress(OSError, SourceError):
-            status = self._fs.status(path)
-            known = self._known.get(path)
+            status, known = self._fs.status(path), self._known.get(path)
             if known is None or known[0] != status:
                 with contextlib.closing(open_path(path, fs=self._fs, limits=self._limits)) as opened:
                     known = self._known[path] = (status, base_of(opened.session))
             base = known[1]
             if base is not None and base.id in named:
-                yield User(path, base.end, self._found(path, bases))
-
-    def _found(self, path: Path, bases: Bases) -> tuple[int, int] | None:
-        """The identity of the base of the file at `path`, as a reader finds it."""
-        child = open_path(path, fs=self._fs, limits=self._limits)
-        with contextlib.closing(Lineage(child, home=None, fs=self._fs, limits=self._limits, end=0, bases=bases)) as way:
-            found = len(list(itertools.islice(way, 2))) == 2
-            file = way.opened[1].file if found else None
-            return None if file is None else file.identity
+                with Origin(None, path, None, self._limits, size=0, fs=self._fs, bases=bases).opened() as lineage:
+                    segments = list(itertools.islice(lineage, 2))
+                    file = lineage.opened[1].file if len(segments) > 1 else None
+                    yield User(path, base.end, None if file is None else file.identity)

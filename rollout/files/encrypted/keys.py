@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import json
 import os
 import re
 import stat
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,7 +53,7 @@ class Cipher:
         UsageError: a key or an id that is none.
     """
 
-    __slots__ = ("_derived", "_forged", "_keys", "_lock", "_randomness", "current")
+    __slots__ = ("_keys", "_of_thread", "_randomness", "current")
 
     def __init__(
         self,
@@ -72,9 +72,7 @@ class Cipher:
         self._keys = dict(keys)
         self.current = current
         self._randomness = randomness
-        self._lock = threading.Lock()
-        self._derived: dict[tuple[str, str], AESGCM] = {}
-        self._forged: type[Exception] = Exception  # the package's own, known with the first key
+        self._of_thread = functools.lru_cache(_MOST_DERIVED)(lambda id, thread: _derive(self._keys[id], thread))
 
     @classmethod
     def from_file(cls, path: AnyPath) -> Cipher:
@@ -101,7 +99,7 @@ class Cipher:
     def encrypt(self, thread: str, text: bytes, bound: bytes) -> bytes:
         """Nonce, ciphertext and tag, made with the current key; `bound` is authenticated along with the text."""
         nonce = self._randomness(NONCE_BYTES)
-        return nonce + self._of_thread(self.current, thread).encrypt(nonce, text, bound)
+        return nonce + self._of_thread(self.current, thread)[0].encrypt(nonce, text, bound)
 
     def decrypt(self, key_id: str, thread: str, data: bytes, bound: bytes) -> bytes | None:
         """The text; None if key, thread, data and what is bound do not belong together.
@@ -109,24 +107,14 @@ class Cipher:
         Raises:
             KeyError: the key is not there.
         """
-        aead = self._of_thread(key_id, thread)
+        aead, forged = self._of_thread(key_id, thread)
         if len(data) < NONCE_BYTES + TAG_BYTES:
             return None
         view = memoryview(data)
         try:
             return aead.decrypt(view[:NONCE_BYTES], view[NONCE_BYTES:], bound)
-        except self._forged:
+        except forged:
             return None
-
-    def _of_thread(self, key_id: str, thread: str) -> AESGCM:
-        found = self._derived.get((key_id, thread))
-        if found is None:
-            found, self._forged = _derive(self._keys[key_id], thread)
-            with self._lock:
-                if len(self._derived) >= _MOST_DERIVED:
-                    self._derived.clear()
-                self._derived[key_id, thread] = found
-        return found
 
 
 class Keys:
@@ -217,13 +205,8 @@ def make_key(path: AnyPath, key_id: str, *, fs: FileSystem = REAL) -> None:
         replace(fs, Path(name), [data], check=check)
 
     with _explained(name):
-        while_held(fs, _lock_path(name), KEY_WAIT_S, add)
-
-
-def _lock_path(name: str) -> str:
-    """A file of its own: one that is replaced is another one for who waits for it."""
-    folder, last = os.path.split(name)
-    return os.path.join(folder, f".{last}.lock")
+        # A file of its own: one that is replaced is another one for who waits for it.
+        while_held(fs, os.path.join(os.path.dirname(name), f".{os.path.basename(name)}.lock"), KEY_WAIT_S, add)
 
 
 @contextlib.contextmanager
@@ -251,20 +234,14 @@ class _KeysFile(msgspec.Struct, forbid_unknown_fields=True):
 def _read_keys(name: str, fs: FileSystem) -> tuple[dict[str, bytes], str]:
     """The keys of a file, and which is the current one. NoKey, UsageError."""
     try:
-        file = fs.open_read(name)
-        with contextlib.closing(file):
-            mode = fs.status(name).mode
-            if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-                raise NoKey(
-                    "others than its owner may use these keys", path=name, remedy="take it away from them: chmod 600"
-                )
-            data = file.read_at(0, _FILE_BYTES + 1)
-    except NoKey:
-        raise
+        with contextlib.closing(fs.open_read(name)) as file:
+            mode, data = fs.status(name).mode, file.read_at(0, _FILE_BYTES + 1)
     except (SourceError, OSError) as error:
         why = error.strerror if isinstance(error, OSError) else error.message.partition(",")[0]
         remedy = f"mend ${KEYS_FILE}, or give a Cipher"
         raise NoKey(f"the keys cannot be read: {why}", path=name, remedy=remedy) from error
+    if os.name == "posix" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise NoKey("others than its owner may use these keys", path=name, remedy="take it away from them: chmod 600")
     try:
         if len(data) > _FILE_BYTES:
             raise ValueError("too long")
