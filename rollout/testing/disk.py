@@ -285,8 +285,6 @@ class SimulatedDisk:
             if name not in self._now.dirs[node]:
                 raise _error(errno.ENOENT, path)
             node = self._now.dirs[node][name]
-        if node not in self._now.dirs and os.fspath(path).endswith("/."):
-            raise _error(errno.ENOTDIR, path)
         return node
 
     def _find_dir(self, path: AnyPath) -> int:

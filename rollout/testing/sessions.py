@@ -7,6 +7,7 @@ of that in memory, small enough to be seen to be right: a program that records t
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
@@ -57,10 +58,7 @@ class Conversation:
 
     def after(self, *steps: Step) -> Conversation:
         """The conversation when these steps were taken, too."""
-        now = self
-        for step in steps:
-            now = now._after(step)
-        return now
+        return functools.reduce(Conversation._after, steps, self)
 
     def _after(self, step: Step) -> Conversation:
         match step:

@@ -1,7 +1,7 @@
 """A session as one HTML file that needs nothing else and runs nothing but its own script.
 
 Everything that was recorded comes into the page as text, in an element or in a quoted attribute, and nothing of it is
-ever a link, a style or a script. The template `page.html` escapes all that is put into it, made printable by `_put`;
+ever a link, a style or a script. The template `page.html` escapes all that is put into it, made printable before;
 what is put together here passes `_safe`. The policy in the head allows this very style and script, by their hashes, and
 pictures that are in the page; nothing can be sent or fetched. Without the script all of it can be read.
 """
@@ -59,7 +59,10 @@ def to_page(chronicle: Chronicle, presenter: Presenter, end: Callable[[], str]) 
     headings = name_turns(chronicle, presenter)
     title = next((each.theirs for each in headings.values() if each.theirs and not each.ours), "Session")
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE), autoescape=True, finalize=_put, keep_trailing_newline=True
+        loader=jinja2.FileSystemLoader(_HERE),
+        autoescape=True,
+        finalize=lambda value: _printable(value) if type(value) is str else value,
+        keep_trailing_newline=True,
     )
     environment.filters |= {"count": count, "hash": _hash}
     yield from environment.get_template("page.html").generate(
@@ -82,11 +85,6 @@ def _printable(text: str) -> str:
         if odd and not is_harmless(odd.decode()):
             return printable(text, lines=True)
     return text
-
-
-def _put(value: object) -> object:
-    """What the template puts into the page: texts are made printable, and escaped by it then."""
-    return _printable(value) if type(value) is str else value
 
 
 def _safe(text: str) -> str:

@@ -26,7 +26,7 @@ import rollout
 from rollout_cli.cells import preview
 from rollout_cli.printable import printable
 from rollout_cli.replay.player import Player, Sheet
-from rollout_cli.replay.steps import describe_step, row, style_of
+from rollout_cli.replay.steps import Clock, describe_step, row, style_of
 from rollout_cli.terminal import Line, OutputClosed
 from rollout_cli.units import duration, seconds_between
 
@@ -132,13 +132,13 @@ def _story(player: Player, columns: int, rows: int) -> list[Line]:
     shown: list[Line] = []
     if scene.folded:
         shown.append((("   folded  ", "dim"), ("what came before: f unfolds it", "dim italic")))
-    before: str | None = None
+    clock, last = Clock(began=scene.turn_began), scene.step
     for step in scene.steps[:-1]:
-        shown.append(row(step, columns, before=before, began=scene.turn_began))
-        before = step.record.timestamp or before
-    last = scene.step
-    before = before or (None if last.kind == "start" else scene.turn_began)
-    current = row(last, columns, before=before, began=scene.turn_began, total=scene.tokens, mark=">")
+        shown.append(row(step, clock, columns))
+        clock.before = step.record.timestamp or clock.before
+    clock.before = clock.before or (None if last.kind == "start" else scene.turn_began)
+    clock.total = scene.tokens
+    current = row(last, clock, columns, mark=">")
     shown.append(tuple((span, "bold") if isinstance(span, str) else (span[0], f"{span[1]} bold") for span in current))
     text = _text(last, columns, max(rows // 2, 1))
     return [*shown[-max(rows - len(text), 1) :], *text]

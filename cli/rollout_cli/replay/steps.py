@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -67,22 +68,29 @@ def style_of(step: rollout.Step, label: str) -> str:
     return _STYLES.get(step.kind, STYLES.get(label, ""))
 
 
-def row(
-    step: rollout.Step,
-    columns: int | None,
-    *,
-    before: str | None = None,
-    began: str | None = None,
-    total: rollout.Tokens | None = None,
-    mark: str = " ",
-) -> Line:
-    """One step: what became of it or how long it took since `before`, a label, how its text begins.
+@dataclasses.dataclass(slots=True)
+class Clock:
+    """What a row tells of time and tokens: the time of the row before, when the turn began, the session's total."""
 
-    The end of a turn tells how long it took since it `began`, and the `total` of tokens.
-    """
+    before: str | None = None
+    began: str | None = None
+    total: rollout.Tokens | None = None
+
+    def see(self, step: rollout.Step, *, is_shown: bool) -> None:
+        """The next step."""
+        if is_shown:
+            self.before = step.record.timestamp or self.before
+        if step.kind == "start":
+            self.began = step.record.timestamp
+        elif step.kind == "tokens":
+            self.total = step.tokens or self.total
+
+
+def row(step: rollout.Step, clock: Clock, columns: int | None, mark: str = " ") -> Line:
+    """One step: what became of it or how long it took, a label, how its text begins; of a turn's end what it took."""
     told, time = describe_step(step), step.record.timestamp
     style, label = style_of(step, told.label), cut(told.label, _LABEL_COLUMNS)
-    passed = duration(seconds_between(before, time))
+    passed = duration(seconds_between(clock.before, time))
     took = _STATUSES[step.status][0] if step.status in _STATUSES else f"+{passed}" if passed else ""
     text = preview(told.text, columns)
     if step.kind == "start":
@@ -91,26 +99,11 @@ def row(
         begun = preview(local_time(time, seconds=True), columns)
         text = f"{text}  {begun}" if room >= NARROW_COLUMNS else text
     elif step.kind == "end":
-        lasted = duration(seconds_between(began, time))
-        facts = (text, f"after {lasted}" if lasted else "", "" if total is None else f"{total.total:,} tokens in all")
+        lasted = duration(seconds_between(clock.began, time))
+        total = "" if clock.total is None else f"{clock.total.total:,} tokens in all"
+        facts = (text, f"after {lasted}" if lasted else "", total)
         text = ", ".join(filter(None, facts))
     return (f"{mark} {took:>7}  ", "dim"), (label, style), " " * (_LABEL_COLUMNS + 1 - width(label)), (text, style)
-
-
-class _Clock:
-    """What a row tells of time and tokens: it is shown the steps in their order."""
-
-    before: str | None = None
-    began: str | None = None
-    total: rollout.Tokens | None = None
-
-    def see(self, step: rollout.Step, *, is_shown: bool) -> None:
-        if is_shown:
-            self.before = step.record.timestamp or self.before
-        if step.kind == "start":
-            self.began = step.record.timestamp
-        elif step.kind == "tokens":
-            self.total = step.tokens or self.total
 
 
 def steps_json(steps: Iterable[rollout.Step], playback: rollout.Playback) -> Iterator[bytes]:
@@ -132,7 +125,7 @@ def steps_rows(
     steps: Iterable[rollout.Step], columns: int | None, *, full: bool, unfold: bool, everything: bool
 ) -> Iterator[Line | Block]:
     """A row a step, or its whole text; what a compaction stands for is one row for all. Takes every line's step."""
-    clock, folded, by = _Clock(), 0, None
+    clock, folded, by = Clock(), 0, None
     waiting: list[rollout.Step] = []  # what lies between items: folded if the next item is
     for step in itertools.chain(steps, [None]):
         if step is not None and step.status == "replaced" and not unfold:
@@ -149,7 +142,7 @@ def steps_rows(
             for each in (*waiting, *([] if step is None else [step])):
                 is_shown = everything or each.is_story
                 if is_shown:
-                    yield row(each, columns, before=clock.before, began=clock.began, total=clock.total)
+                    yield row(each, clock, columns)
                 if is_shown and full and each.kind not in ("start", "end"):
                     told = describe_step(each)
                     yield Block(told.text, style_of(each, told.label))
