@@ -15,13 +15,13 @@ from msgspec import Raw
 
 from rollout.fold.events import Mark, Run
 from rollout.format.labels import label_of
-from rollout.items.dialect import Dialect
 from rollout.items.events import (
     BOUNDARIES,
     ITEMS,
     UNSEEN,
     Blank,
     Damaged,
+    Dialect,
     Event,
     LineKind,
     Malformed,

@@ -16,11 +16,13 @@ from msgspec import Raw
 
 from rollout.fold.events import Mark, Run, Span, by_turn
 from rollout.format.strict_json import decode_value
-from rollout.items.dialect import AgentLine, Dialect, Entry
 from rollout.items.events import (
     BOUNDARIES,
     ITEMS,
+    AgentLine,
     AgentMessage,
+    Dialect,
+    Entry,
     ItemsRemoved,
     Replaced,
     Settings,

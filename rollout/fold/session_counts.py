@@ -22,11 +22,12 @@ from rollout.fold.projection import Projection
 from rollout.fold.tokens import Ledger, Running
 from rollout.fold.turn_list import turn_stands
 from rollout.format.strict_json import decode_value
-from rollout.items.dialect import Dialect, Entry
 from rollout.items.events import (
     BOUNDARIES,
     Blank,
     Damaged,
+    Dialect,
+    Entry,
     Event,
     ItemsRemoved,
     LineKind,

@@ -90,6 +90,13 @@ def decode_value(data: bytes | Raw) -> Any:
         return json.loads(bytes(data), parse_int=_long_int)
 
 
+def value_at(value: object, *keys: str) -> Any:
+    """What stands under these keys, each in the object before it; None where there is nothing, or no object."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
 def value_in(text: str, most: int = MIB) -> Any:
     """The value of JSON in a string; None of what is none, or is longer or deeper than is looked into."""
     data = text.encode(errors="surrogatepass") if len(text) <= most else b""

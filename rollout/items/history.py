@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from rollout.format import labels
 from rollout.format.strict_json import decode_value
-from rollout.items.dialect import Dialect, Entry
+from rollout.items.events import Dialect, Entry
 from rollout.items.kinds import Item, TypeAndRole, texts_of
 
 

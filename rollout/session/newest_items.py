@@ -16,8 +16,17 @@ from rollout.dialects.codex.envelope import records_in
 from rollout.fold.collector import Collector
 from rollout.format import lines
 from rollout.format.records import Segment
-from rollout.items.dialect import AgentLine, Entry
-from rollout.items.events import ITEM_EVENTS, AgentMessage, Event, ItemsRemoved, LineKind, Replaced, TurnsRemoved
+from rollout.items.events import (
+    ITEM_EVENTS,
+    AgentLine,
+    AgentMessage,
+    Entry,
+    Event,
+    ItemsRemoved,
+    LineKind,
+    Replaced,
+    TurnsRemoved,
+)
 from rollout.limits import DEFAULT, Limits
 
 

@@ -28,8 +28,7 @@ from rollout.fold.line_status import LineStatuses
 from rollout.format import records, strict_json
 from rollout.format.records import Line, Segment
 from rollout.items import events
-from rollout.items.dialect import AgentLine
-from rollout.items.events import LineKind
+from rollout.items.events import AgentLine, LineKind
 from rollout.items.history import History
 from rollout.items.tokens import TokenNote, Tokens
 from rollout.limits import DEFAULT, Limits

@@ -27,7 +27,7 @@ from rollout.fold.projection import ContextBaseline, Reference
 from rollout.fold.turn_list import ItemPlace, Turn, TurnCollector
 from rollout.format.lines import Damage
 from rollout.format.records import Segment
-from rollout.items.dialect import AgentLine, Entry
+from rollout.items.events import AgentLine, Entry
 from rollout.items.history import History
 from rollout.items.kinds import Item
 from rollout.items.truncation import Truncation

@@ -11,7 +11,7 @@ from msgspec import Raw
 import rollout
 from rollout.dialects.codex.dialect import CODEX
 from rollout.fold.projection import Folded
-from rollout.items.dialect import Entry
+from rollout.items.events import Entry
 from rollout.items.history import History
 from tests import builders as b
 

@@ -30,7 +30,7 @@ from rollout.files.source import Origin
 from rollout.files.thread_names import Names
 from rollout.format import labels
 from rollout.format.labels import UNLABELLED
-from rollout.items.dialect import Entry
+from rollout.items.events import Entry
 from rollout.limits import DEFAULT, Limits
 from rollout.session.environment import Ports
 from rollout.session.log import SessionLog

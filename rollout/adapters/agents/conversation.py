@@ -41,8 +41,7 @@ from rollout.fold.engine import Reconstruction
 from rollout.format import records
 from rollout.format.records import Segment
 from rollout.format.strict_json import decode_value, mend_text
-from rollout.items.dialect import AgentLine, Entry
-from rollout.items.events import Event, ItemsRemoved, LineKind, Replaced
+from rollout.items.events import AgentLine, Entry, Event, ItemsRemoved, LineKind, Replaced
 from rollout.limits import DEFAULT, Limits
 from rollout.session.newest_items import entry_of, needs_fold
 

@@ -27,7 +27,7 @@ from rollout.files.source import Origin
 from rollout.fold.collector import Collector
 from rollout.fold.engine import Reconstruction
 from rollout.format.labels import Label
-from rollout.items.dialect import Entry
+from rollout.items.events import Entry
 from rollout.limits import DEFAULT, KIB, MIB, Limits
 from rollout.session.environment import Ports
 from rollout.session.newest_items import recent_entries

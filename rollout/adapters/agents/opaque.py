@@ -23,7 +23,7 @@ from rollout.dialects.codex.encoder import Part
 from rollout.errors import RecordError
 from rollout.format import strict_json
 from rollout.items import shapes
-from rollout.items.dialect import AgentLine, Entry
+from rollout.items.events import AgentLine, Entry
 from rollout.items.kinds import SESSION_ITEM, is_visible
 
 _SHOWN_ROLES = frozenset({"user", "assistant", "developer"})

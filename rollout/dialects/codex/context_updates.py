@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from rollout.format.strict_json import value_at
 from rollout.items.kinds import Item
 
 _APPROVALS = {
@@ -138,5 +139,4 @@ def _collaboration(settings: Mapping[str, Any]) -> tuple[Any, Any]:
     mode = settings.get("collaboration_mode")
     if not isinstance(mode, Mapping):
         return mode, None
-    own = mode.get("settings")
-    return mode.get("mode"), (own.get("developer_instructions") or None) if isinstance(own, Mapping) else None
+    return mode.get("mode"), value_at(mode, "settings", "developer_instructions") or None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rollout.dialects.codex import envelope, events, fast_path, items, tokens
 from rollout.dialects.codex.contextual import begins_as_summary, is_contextual
-from rollout.items.dialect import Dialect
+from rollout.items.events import Dialect
 
 CODEX = Dialect(
     decode=envelope.decode_plain,

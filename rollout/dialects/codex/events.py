@@ -6,7 +6,6 @@ described in `docs/`.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable
 
 import msgspec
@@ -25,7 +24,7 @@ from rollout.dialects.codex.envelope import (
 )
 from rollout.dialects.codex.items import fault_in
 from rollout.dialects.codex.names import TURN_ABORTED, TURN_COMPLETED, TURN_STARTED
-from rollout.format.strict_json import text_of
+from rollout.format.strict_json import decode_value, text_of, value_at
 from rollout.items import events as e
 from rollout.items.kinds import is_visible, texts_of
 from rollout.limits import TURN_TEXT_CHARACTERS
@@ -41,25 +40,9 @@ class _TurnContext(msgspec.Struct, frozen=True, gc=False):
     turn_id: Raw | UnsetType = UNSET
 
 
-class _Count(msgspec.Struct, frozen=True, gc=False):
-    num_turns: int | None = None
-    num_items: int | None = None
-
-
-class _Shown(msgspec.Struct, frozen=True, gc=False):
-    type: str | None = None
-    text: str | None = None
-
-
-class _ItemEvent(msgspec.Struct, frozen=True, gc=False):
-    item: _Shown
-
-
 _context = msgspec.json.Decoder(LineOf[_TurnContext])
 _compacted = msgspec.json.Decoder(LineOf[Compacted])
-_count = msgspec.json.Decoder(LineOf[_Count])
 _world = msgspec.json.Decoder(LineOf[WorldState])
-_item_event = msgspec.json.Decoder(LineOf[_ItemEvent])
 _agent = msgspec.json.Decoder(LineOf[Agent])
 _keys = msgspec.json.Decoder(dict[str, Raw])
 _MOST = 1 << 62  # more turns or items than any log holds
@@ -115,14 +98,14 @@ def _item(data: bytes, type: str, role: str | None, item: bytes | Raw, wants_tur
 
 def _plan(data: bytes, wants_turns: bool) -> e.Event | e.LineKind:
     """A plan stands in an event of its own, so that it is found without the texts being searched again."""
-    with contextlib.suppress(msgspec.ValidationError):
-        shown = _item_event.decode(data).payload.item if wants_turns and b'"Plan"' in data else _Shown()
-        return e.PlanProposed(shown.text) if shown.type == "Plan" and shown.text is not None else _EVENT
-    return _EVENT
+    shown = value_at(decode_value(data), "payload", "item") if wants_turns and b'"Plan"' in data else None
+    text = value_at(shown, "text") if value_at(shown, "type") == "Plan" else None
+    return e.PlanProposed(text) if isinstance(text, str) else _EVENT
 
 
-def _checked(count: int | None, key: str) -> int:
-    if count is None or count < 0:
+def _count(data: bytes, key: str) -> int:
+    count = value_at(decode_value(data), "payload", key)
+    if type(count) is not int or count < 0:
         raise _MalformedError(f"{key} must be an unsigned integer")
     return min(count, _MOST)
 
@@ -134,10 +117,8 @@ EVENTS: dict[str, Callable[[bytes, bool], e.Event | e.LineKind]] = {
     **dict.fromkeys(TURN_COMPLETED, lambda data, wants: e.TurnEnded(time_of(data) if wants else None)),
     TURN_ABORTED: lambda data, wants: e.TurnAborted(turn_id_of(data), time_of(data) if wants else None),
     "user_message": lambda data, wants: e.UserAnnounced(),
-    "thread_rolled_back": lambda data, wants: e.TurnsRemoved(
-        _checked(_count.decode(data).payload.num_turns, "num_turns")
-    ),
-    "items_removed": lambda data, wants: e.ItemsRemoved(_checked(_count.decode(data).payload.num_items, "num_items")),
+    "thread_rolled_back": lambda data, wants: e.TurnsRemoved(_count(data, "num_turns")),
+    "items_removed": lambda data, wants: e.ItemsRemoved(_count(data, "num_items")),
     "item_completed": _plan,
 }
 """What each type of event says; all others say nothing to the fold."""

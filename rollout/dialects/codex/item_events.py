@@ -21,7 +21,7 @@ import msgspec
 from rollout.dialects.codex.contextual import IMAGE_TAG, is_contextual
 from rollout.dialects.codex.encoder import split_plans
 from rollout.dialects.codex.names import TURN_STARTED
-from rollout.format import strict_json
+from rollout.format.strict_json import decode_value, value_at, value_in
 from rollout.items.calls import OUTPUTS, has_failed, printed_by
 from rollout.items.kinds import texts_in
 from rollout.limits import DEFAULT
@@ -119,7 +119,7 @@ class ItemEvents:
         is_telling = type in ("response_item", "turn_context") or (
             type == "event_msg" and (b"_started" in payload or b'"item_completed"' in payload)  # others can be long
         )
-        value = strict_json.decode_value(payload) if is_telling else None
+        value = decode_value(payload) if is_telling else None
         if not isinstance(value, dict):
             return None, unix_ms
         kind, call_id = value.get("type"), value.get("call_id")
@@ -148,7 +148,7 @@ class ItemEvents:
             told = {"summary_text": texts_in(item.get("summary")), "raw_content": texts}
             return {"type": "Reasoning", "id": self._name(item), **told}
         if kind == "web_search_call" and (action := item.get("action")):
-            query = action.get("query") if isinstance(action, Mapping) else None
+            query = value_at(action, "query")
             keys = {"query": query if isinstance(query, str) else "", "action": action}
             return {"type": "WebSearch", "id": self._name(item), **keys}
         if kind != "message" or not isinstance(parts, list):
@@ -175,7 +175,7 @@ class ItemEvents:
         if printed.exit_code is None and (has_failed(output) or printed.text.rstrip().endswith("aborted by user")):
             return None
         found = call.get("action", call.get("arguments"))
-        found = strict_json.value_in(found, DEFAULT.line_bytes) if isinstance(found, str) else found
+        found = value_in(found, DEFAULT.line_bytes) if isinstance(found, str) else found
         arguments: Item = found if isinstance(found, Mapping) else {}
         cwd = self._cwd if isinstance(self._cwd, str) and _is_absolute(self._cwd) else "/"
         for own in [given for key in _DIRECTORY_KEYS if isinstance(given := arguments.get(key), str)][:1]:

@@ -12,7 +12,7 @@ from rollout.dialects.codex.envelope import Agent, Compacted, Envelope, LineOf, 
 from rollout.format.strict_json import decode_value
 from rollout.format.strict_json import text_of as text_of_value
 from rollout.items import texts
-from rollout.items.dialect import AgentLine, Compaction, Entry
+from rollout.items.events import AgentLine, Compaction, Entry
 from rollout.items.kinds import Head, TypeAndRole, is_visible, texts_of
 from rollout.items.shapes import fault, is_plainly_whole, is_shown_item
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from rollout.dialects.codex.names import TURN_ABORTED, TURN_COMPLETED, TURN_STARTED
 from rollout.dialects.codex.prompt import unwrap_item
+from rollout.format.strict_json import value_at
 from rollout.items.kinds import COMPACTIONS, SESSION_ITEM, is_made_by_model, is_visible
 from rollout.items.truncation import Truncation
 
@@ -73,36 +74,36 @@ def fact_of(type: str, kind: str | None, role: str | None, payload: Callable[[],
     if type == "inter_agent_communication":
         return Given(is_item=False)
     if type == "compacted":
-        said = _object(payload())
-        items, summary = said.get("replacement_history"), said.get("message")
+        said = payload()
+        items, summary = value_at(said, "replacement_history"), value_at(said, "message")
         items = [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
         is_own = any(isinstance(each := item.get("type"), str) and each in COMPACTIONS for item in items)
         return Compacted(tuple(items) if is_own else (), summary if isinstance(summary, str) else None)
     if type == "turn_context":
-        model = _object(payload()).get("model")
+        model = value_at(payload(), "model")
         return Chose(model) if isinstance(model, str) else None
     if type == "token_usage_record":
-        return Charged(_usage(_object(payload()).get("usage")), None)
+        return Charged(_usage(value_at(payload(), "usage")), None)
     if type == "event_msg" and kind == "token_count":
-        info = _object(_object(payload()).get("info"))
-        totals = info.get("total_token_usage")
-        return Charged(_usage(info.get("last_token_usage")), totals) if isinstance(totals, dict) else None
+        info = value_at(payload(), "info")
+        totals = value_at(info, "total_token_usage")
+        return Charged(_usage(value_at(info, "last_token_usage")), totals) if isinstance(totals, dict) else None
     return Ended(kind in _CHANGES_HISTORY) if type == "event_msg" and kind in _ENDS_CALL else None
 
 
 def truncation_of(context: object) -> Truncation | None:
     """How outputs were cut on their way to the model, by the settings of a turn; None: not at all, or not told."""
-    policy = _object(_object(context).get("truncation_policy"))
-    mode, limit = policy.get("mode"), policy.get("limit")
+    policy = value_at(context, "truncation_policy")
+    mode, limit = value_at(policy, "mode"), value_at(policy, "limit")
     return Truncation(mode, limit) if mode in ("bytes", "tokens") and isinstance(limit, int) and limit >= 0 else None
 
 
 def _item(kind: str, role: str | None, payload: Callable[[], Any]) -> Fact | None:
     # the type and the role are enough to tell whose an item is, but for two kinds
-    item = unwrap_item(_object(payload())) if kind in _UNTOLD else {"type": kind, "role": role}
+    item = unwrap_item(payload()) if kind in _UNTOLD else {"type": kind, "role": role}
     if item is None or not is_visible(str(item.get("type")), item.get("role")):
         return None
-    return Made(unwrap_item(_object(payload())) or {}) if is_made_by_model(item) else Given(is_item=True)
+    return Made(unwrap_item(payload()) or {}) if is_made_by_model(item) else Given(is_item=True)
 
 
 def _usage(recorded: object) -> dict[str, Any] | None:
@@ -117,7 +118,3 @@ def _usage(recorded: object) -> dict[str, Any] | None:
         "output_tokens_details": {"reasoning_tokens": counts.get("reasoning_output_tokens", 0)},
         "total_tokens": counts.get("total_tokens", 0),
     }
-
-
-def _object(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from rollout import ids
+from rollout.format.strict_json import value_at
 from rollout.ids import FileId
 
 _BASE, _MODE = "history_base", "history_mode"
@@ -94,21 +95,16 @@ def is_paginated(meta: Mapping[str, Any] | None) -> bool:
 def facts_of(meta: Mapping[str, Any] | None) -> SessionFacts:
     """What the payload of a session_meta says."""
     meta = meta or {}
-    git, source, parent = meta.get("git"), meta.get("source"), None
-    if isinstance(source, dict):
-        spawn = source.get("subagent")
-        spawn = spawn.get("thread_spawn") if isinstance(spawn, dict) else None
-        parent = spawn.get("parent_thread_id") if isinstance(spawn, dict) else None
-        source = next(iter(source), None)
+    source = meta.get("source")
     return SessionFacts(
         created=_text(meta.get("timestamp")),
         cwd=_text(meta.get("cwd")),
-        git_branch=_text(git.get("branch")) if isinstance(git, dict) else None,
+        git_branch=_text(value_at(meta, "git", "branch")),
         model_provider=_text(meta.get("model_provider")),
         originator=_text(meta.get("originator")),
         cli_version=_text(meta.get("cli_version")),
-        source=_text(source),
-        parent=_id(parent),
+        source=_text(next(iter(source), None) if isinstance(source, dict) else source),
+        parent=_id(value_at(source, "subagent", "thread_spawn", "parent_thread_id")),
         forked_from=_id(meta.get("forked_from_id")),
         base=base_id(meta),
     )
