@@ -1,14 +1,27 @@
-"""Where rollouts lie in a home, and how a reference finds one.
+"""Where rollouts lie in a home, and how a reference finds one, or a file the one that it continues, its *base*.
 
 `<home>/sessions/YYYY/MM/DD/rollout-<time>-<thread>[_<part>].jsonl[.zst]`, archived ones flat in
 `<home>/archived_sessions/`. Only names are looked at, no file is opened. No symbolic link is followed below the home.
 
 A reference is tried as a position, an id, the beginning of one and a name, in this order (and then as a path, which
-is none of this module's business: see `origin`).
+is none of this module's business: see `source`).
+
+A base is named by its file's id, the last UUID of the file's name: of a thread's first file that is the thread's id, of
+a revert's file its own second one. Case, folder and `.zst` do not matter. Who reads a base, makes one or looks for
+those who need one asks here.
+
+Two files should never have the same id. Where they do, a reader takes the first of them that is long enough, in this
+order: those beside the file that continues it, unless that is archived; those in the folder of the day on which the
+id was made, as UUIDs of version 7 tell, or of the day before or behind; any other of the home; archived ones. Among
+those of one place it is the one with the highest `RolloutFile.precedence`. In this order most bases are found in the
+first or the second folder that is listed, and the home is not looked through.
 """
 
 from __future__ import annotations
 
+import contextlib
+import datetime
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +35,11 @@ from rollout.files.disk import REAL, FileSystem
 from rollout.files.port import Listed
 from rollout.files.thread_names import fold, read_names
 
+_ID_CHARACTERS = 36
+_DAYS = (0, -1, 1)
+"""A folder is named by the day in its writer's own time zone."""
+Likely = Callable[[str], Iterable[Path]]
+"""Where the file with an id may lie. It may lie elsewhere."""
 _NEWEST = re.compile(r"-[0-9]+")
 _POSITION_CHARACTERS = 10  # of more sessions than there are
 _SHOWN = 4
@@ -231,15 +249,23 @@ def resolve(home: Path, reference: str, *, fs: FileSystem = REAL) -> Path:
     A name is taken as it is written, else in any case if one thread alone has it so. NotFound, Ambiguous.
     """
     if (n := position(reference)) is not None:
-        return _nth_newest(home, n, reference, fs)
+        newest = heads(home, archived=False, fs=fs)
+        if 1 <= n <= len(newest):
+            return newest[n - 1].path
+        if not newest:
+            raise NotFound("holds no sessions", path=home, remedy="set ROLLOUT_HOME or give a path")
+        count = f"{len(newest)} session{'s' if len(newest) != 1 else ''}"
+        what = f"{reference[:_REFERENCE_CHARACTERS]} is not there: the home has {count}"
+        raise NotFound(what, path=home, remedy=f"give -1 to -{len(newest)}")
     wanted = reference.strip().lower()
     found = heads(home, archived=True, fs=fs)
     begun = [entry for entry in found if wanted and entry.thread.startswith(wanted)]
     exact = [entry for entry in begun if entry.thread == wanted]
     if len(exact or begun) == 1:
         return (exact or begun)[0].path
-    names = read_names(home, fs)
-    named = _named(found, names, reference)
+    names, folded = read_names(home, fs), fold(reference)
+    exactly = [entry for entry in found if names.get(entry.thread) == reference.strip()]
+    named = exactly or [entry for entry in found if folded and fold(names.get(entry.thread, "")) == folded]
     if len(named) == 1:
         return named[0].path
     if named or begun:
@@ -255,12 +281,6 @@ def resolve(home: Path, reference: str, *, fs: FileSystem = REAL) -> Path:
     )
 
 
-def _named(found: Sequence[RolloutFile], names: Mapping[str, str], name: str) -> list[RolloutFile]:
-    exact = [entry for entry in found if names.get(entry.thread) == name.strip()]
-    folded = fold(name)
-    return exact or [entry for entry in found if folded and fold(names.get(entry.thread, "")) == folded]
-
-
 def _told(entries: Sequence[RolloutFile], names: Mapping[str, str]) -> str:
     told = [f"{e.thread} ({_shown(names[e.thread])})" if e.thread in names else e.thread for e in entries[:_SHOWN]]
     return ", ".join(told) + (", …" if len(entries) > _SHOWN else "")
@@ -271,12 +291,99 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= _REFERENCE_CHARACTERS else f"{text[:_REFERENCE_CHARACTERS]}…")
 
 
-def _nth_newest(home: Path, n: int, reference: str, fs: FileSystem) -> Path:
-    found = heads(home, archived=False, fs=fs)
-    if not found:
-        raise NotFound("holds no sessions", path=home, remedy="set ROLLOUT_HOME or give a path")
-    if not 1 <= n <= len(found):
-        count = f"{len(found)} session{'s' if len(found) != 1 else ''}"
-        what = f"{reference[:_REFERENCE_CHARACTERS]} is not there: the home has {count}"
-        raise NotFound(what, path=home, remedy=f"give -1 to -{len(found)}")
-    return found[n - 1].path
+class Bases:
+    """The files of a home by their ids, as far as one operation asks for them. A folder is listed once, when needed.
+
+    `found`: all files of the home, where they were listed already. `likely` tells where the file with an id may lie:
+    that is looked at first, and no folder is listed for one that is there.
+    """
+
+    def __init__(
+        self,
+        home: Path | None,
+        fs: FileSystem = REAL,
+        found: Iterable[RolloutFile] | None = None,
+        likely: Likely | None = None,
+    ) -> None:
+        self._likely = likely
+        self._home = None if home is None else home.absolute()
+        self._fs = fs
+        self._folders: dict[Path, Mapping[str, list[Listed]]] = {}
+        self._all: Mapping[str, list[RolloutFile]] | None = None if found is None else _by_id(found)
+        self.is_fresh = found is None
+        """Whether nothing was listed yet."""
+
+    def forget(self) -> None:
+        """Files have moved: all is listed anew."""
+        self._folders.clear()
+        self._all = None
+        self.is_fresh = True
+
+    def candidates(self, id: ids.FileId, user: Path | None) -> Iterator[Path]:
+        """The files with that id as the file at `user` (None: no file) would find them, that which counts first."""
+        likely = () if self._likely is None else self._likely(id)
+        places = self._places(id, None if user is None else user.absolute().parent)
+        found = (sorted(entries, key=lambda entry: entry.precedence, reverse=True) for entries in places)
+        listed = (entry.path for entry in itertools.chain.from_iterable(found))
+        seen = set()
+        for path in itertools.chain(likely, listed):
+            if (path := path.absolute()) not in seen:
+                seen.add(path)
+                yield path
+
+    def all_of(self, id: ids.FileId) -> list[Path]:
+        """All files of the home with that id, that which counts in it first."""
+        return list(self.candidates(id, None))
+
+    def doubled(self) -> list[ids.FileId]:
+        """The ids that several files of the home have."""
+        return [ids.FileId(id) for id, entries in self._everywhere().items() if len(entries) > 1]
+
+    def _places(self, id: ids.FileId, beside: Path | None) -> Iterator[Iterable[RolloutFile]]:
+        home = self._home
+        if beside is not None and (home is None or beside != home / ARCHIVE_FOLDER):
+            yield self._in(beside, id)
+        if home is None:
+            return
+        for folder in _day_folders(home, id):
+            if self._all is not None:
+                yield [entry for entry in self._all.get(id, ()) if entry.folder.absolute() == folder]
+            else:
+                if folder not in self._folders and not is_looked_into(home, folder, fs=self._fs):
+                    self._folders[folder] = {}
+                yield self._in(folder, id)
+        others = self._everywhere().get(id, ())
+        yield [entry for entry in others if not entry.archived]
+        yield others
+
+    def _in(self, folder: Path, id: ids.FileId) -> Iterable[RolloutFile]:
+        """Those of one folder, of which no other name is parsed."""
+        if folder not in self._folders:
+            self.is_fresh = False
+            by_end: dict[str, list[Listed]] = {}
+            with contextlib.suppress(OSError):
+                for listed in self._fs.listed(folder):
+                    by_end.setdefault(listed.name.partition(".")[0][-_ID_CHARACTERS:].lower(), []).append(listed)
+            self._folders[folder] = by_end
+        return entries_among(self._folders[folder].get(id, ()), folder)
+
+    def _everywhere(self) -> Mapping[str, list[RolloutFile]]:
+        if self._all is None:
+            self.is_fresh = False
+            self._all = _by_id(() if self._home is None else scan(self._home, fs=self._fs))
+        return self._all
+
+
+def _by_id(found: Iterable[RolloutFile]) -> dict[str, list[RolloutFile]]:
+    entries: dict[str, list[RolloutFile]] = {}
+    for entry in found:
+        entries.setdefault(entry.parts.file, []).append(entry)
+    return entries
+
+
+def _day_folders(home: Path, id: ids.FileId) -> Iterator[Path]:
+    if (day := ids.day_of(id)) is None:
+        return
+    for days in _DAYS:
+        with contextlib.suppress(OverflowError):
+            yield day_folder(home, (day + datetime.timedelta(days=days)).isoformat())

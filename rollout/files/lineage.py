@@ -20,10 +20,10 @@ from rollout.dialects.codex.names import SESSION_META
 from rollout.dialects.codex.session_meta import Base, base_of
 from rollout.errors import NotFound, SourceError, TooLarge
 from rollout.files import layout as homes
-from rollout.files.bases import Bases
 from rollout.files.disk import REAL, FileSystem, ReadFile
 from rollout.files.encrypted.keys import NO_KEYS, Keys
 from rollout.files.encrypted.reader import AnyText, DecryptingSource, plain_source, text_of
+from rollout.files.layout import Bases
 from rollout.files.log_end import ordinal_of
 from rollout.files.plain import FileSource
 from rollout.files.recovery import ends_in_whole_batch, incomplete_batch_start

@@ -16,9 +16,9 @@ from typing import TypeAlias
 from rollout import ids
 from rollout.errors import Ambiguous, NotARollout, NotFound, UsageError
 from rollout.files import layout as homes
-from rollout.files.bases import Bases, Likely
 from rollout.files.disk import REAL, FileSystem
 from rollout.files.encrypted.keys import NO_KEYS, Cipher, Keys, keys_given
+from rollout.files.layout import Bases, Likely
 from rollout.files.lineage import Lineage, Opened, open_bytes, open_path
 from rollout.files.sealed.reader import twin
 from rollout.files.thread_names import looks_like_path, read_names

@@ -18,11 +18,10 @@ from rollout import ids
 from rollout.dialects.codex.session_meta import is_paginated
 from rollout.errors import RolloutError
 from rollout.files import layout, recovery
-from rollout.files.bases import Bases
 from rollout.files.disk import FileSystem
 from rollout.files.displaced import RESCUED
 from rollout.files.encrypted.keys import Keys
-from rollout.files.layout import RolloutFile
+from rollout.files.layout import Bases, RolloutFile
 from rollout.files.lineage import Opened, holds_record, open_path
 from rollout.files.log_end import ending_of
 from rollout.files.source import Origin

@@ -11,8 +11,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from rollout.files.bases import Bases
-from rollout.files.layout import RolloutFile
+from rollout.files.layout import Bases, RolloutFile
 from rollout.home.index.entry import Entry
 from rollout.home.index.index import Index
 from rollout.home.row import SessionRow, row_of

@@ -16,7 +16,7 @@ import msgspec
 
 from rollout.dialects.codex.dialect import CODEX
 from rollout.dialects.codex.prompt import PROGRAM_KEYS
-from rollout.files.common_base import is_all, parting_of
+from rollout.files.fork import is_all, parting_of
 from rollout.files.positions import Extent, line_number
 from rollout.fold.projection import ContextBaseline, ContextCleared, ContextNeverSet
 from rollout.fold.sequence_diff import DiffRun, align

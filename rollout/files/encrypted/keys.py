@@ -1,8 +1,7 @@
 """Keys of encrypted rollouts, and what is done with them: AES-256-GCM under a key of its own for each thread.
 
 A thread's key is HKDF-SHA256 of a master key and the thread's id, so that what one thread's key has made opens nothing
-of another one. A nonce is 96 random bits: up to 2^32 lines of one thread under one master key, two nonces are the same
-with a probability below 2^-32, and only that would matter (a counter could repeat after a crash, or in a copied file).
+of another one. A nonce is random: a counter could repeat after a crash, or in a copied file.
 
 Master keys have short ids, which stand in the lines. New lines are made with the current key; the others are there to
 read with. They come from the caller or from a file, `{"current": id, "keys": {id: base64 of 32 bytes}}`, which none but

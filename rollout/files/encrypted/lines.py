@@ -3,15 +3,9 @@ r"""Encrypted lines: what they look like, how they are made and opened.
     {"timestamp":…,"ordinal":n,…,"type":…,"payload":{"encrypted":{"v":1,"key":"k1","data":"<base64>"}}}
 
 `data` is nonce, ciphertext and tag of the payload, under the key of the thread. Everything else on the line stays
-readable and is authenticated along with it, byte for byte, and so is the thread id: type, time, number, labels, the
-mark of a batch. So no line can be changed, take another's place, or stand in another thread, and as the numbers
-(`ordinal`) are gapless, none can be left out or doubled but at the end. Of the session_meta that a file begins with,
-the id, the time and the base stay readable: without them nobody could tell what needs what.
-
-What nobody can notice without an anchor elsewhere: that the newest lines were cut off (of a base, the fork notices it:
-it names the end, and that is authenticated), that the file is an older state of itself, that lines which recovery once
-cut off stand again in the place of those that got their numbers later, or that a plain rollout stands in its place.
-What stays readable: ids, times, types, lengths, labels (session_id and tags), and the names in session_index.jsonl.
+readable and is authenticated along with it, byte for byte, and so is the thread id; what that proves, and what it
+cannot, stands in docs/storage.md. Of the session_meta that a file begins with, the id, the time and the base stay
+readable: without them nobody could tell what needs what.
 
 The opened line is never longer than the encrypted one: with spaces behind it, it stands in the same place, and is read
 there. The base64 has no unused bits, which could be changed unnoticed: spaces behind the payload make it come out even.

@@ -7,13 +7,10 @@ several, so that a reader never has to hold more. Behind them lies a seek table 
 project). An empty file is one empty frame. The sealed file has the time of the plain one, by which lists are sorted,
 and is 0600.
 
-Of the two files of a rollout the plain one counts while it is there. So sealing writes beside under another name,
-syncs, reads back and compares, renames, syncs the name, and only then removes the plain file; unsealing likewise. In
-every state that a crash can leave, the plain file or the sealed one is there, whole; what else it leaves the next
-seal, unseal or opening for append takes away.
-
-Whoever changes one of the two files holds the locks of both: a new one is locked before it has its name. A program
-that takes no lock must not be writing: what it writes while the file is sealed is noticed, but for the last moment.
+Of the two files of a rollout the plain one counts while it is there. The one is made beside the other as is told in
+docs/storage.md, and what a crash leaves goes with the next seal, unseal or opening for append. A new file is locked
+before it has its name. A program that takes no lock must not be writing: what it writes while the file is sealed is
+noticed, but for the last moment.
 """
 
 from __future__ import annotations

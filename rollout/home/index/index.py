@@ -31,10 +31,9 @@ import msgspec
 
 from rollout.errors import NotFound, SourceError
 from rollout.files import layout
-from rollout.files.bases import Bases
 from rollout.files.disk import REAL, FileSystem
 from rollout.files.encrypted.keys import NO_KEYS, Keys
-from rollout.files.layout import RolloutFile
+from rollout.files.layout import Bases, RolloutFile
 from rollout.files.port import Status
 from rollout.home.index.database import NAME, Database, Link, is_broken, throw_away
 from rollout.home.index.entry import UNREADABLE, Entry

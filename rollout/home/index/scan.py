@@ -26,9 +26,9 @@ from rollout.dialects.codex.dialect import CODEX
 from rollout.dialects.codex.session_meta import base_id, facts_of
 from rollout.dialects.codex.tokens import read_gauge
 from rollout.errors import TooLarge
-from rollout.files.bases import Bases
 from rollout.files.disk import REAL, FileSystem
 from rollout.files.encrypted.keys import NO_KEYS, Keys
+from rollout.files.layout import Bases
 from rollout.files.lineage import Lineage, Opened, open_bytes, open_path, visible_end
 from rollout.files.plain import FileSource
 from rollout.files.sealed.reader import first_text, is_sealed

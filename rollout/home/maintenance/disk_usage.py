@@ -3,7 +3,7 @@
 Each byte of a file's text has one cause, and the causes add up to the text. A line's bytes, with its end and whatever
 stands around its record, go by what the record is and what became of it (`explain`):
 
-    copied_prefix   lines that a fork holds though its source has them (see `files.common_base`), whatever they are
+    copied_prefix   lines that a fork holds though its source has them (see `files.fork`), whatever they are
     compactions     `compacted` lines: copies of items, and images in them
     images          data: URLs (base64) inside other items and events
     standing, replaced, rolled_back, removed
@@ -30,10 +30,10 @@ from rollout import ids
 from rollout.dialects.codex.dialect import CODEX
 from rollout.errors import RolloutError
 from rollout.files import layout as homes
-from rollout.files.bases import Bases
-from rollout.files.common_base import Threads, find_copied
 from rollout.files.disk import FileSystem
 from rollout.files.encrypted.keys import Keys
+from rollout.files.fork import Threads, find_copied
+from rollout.files.layout import Bases
 from rollout.files.lineage import Opened, open_path
 from rollout.files.sealed.reader import SealedSource
 from rollout.files.source import Origin
