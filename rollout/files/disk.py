@@ -39,6 +39,8 @@ _OPEN = (
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _WINDOWS_LOCK_OFFSET = 1 << 62  # behind any data: Windows locks keep readers out
 _NOTE_BYTES = 4096
+_KINDS = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a FIFO", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+_KINDS_BY_ERROR = {errno.EISDIR: "a directory", errno.ELOOP: "a symbolic link", errno.ENXIO: "a socket or a device"}
 _HELD = (BlockingIOError, PermissionError)  # what a lock says that somebody holds; the second on Windows
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.0002, 0.01  # between two looks at a lock that is waited for
 
@@ -60,11 +62,7 @@ class _File:
         self.fd, self._path = fd, path
         self._seeking = threading.Lock()
         status = os.fstat(fd)
-        self._identity = (status.st_dev, status.st_ino)
-
-    @property
-    def identity(self) -> tuple[int, int]:
-        return self._identity
+        self.identity = (status.st_dev, status.st_ino)
 
     def size(self) -> int:
         return os.fstat(self.fd).st_size
@@ -167,7 +165,7 @@ class _AppendFile(_File):
             raise locked(self._path, _read_note(_note_path(self._path))) from error
 
     def _is_another_open(self, file: _AppendFile) -> bool:
-        return file.identity == self._identity and file.fd not in {-1, self.fd}
+        return file.identity == self.identity and file.fd not in {-1, self.fd}
 
     def whereabouts(self) -> str | None:
         try:
@@ -175,12 +173,12 @@ class _AppendFile(_File):
             status = os.stat(found)
         except (OSError, ValueError):
             return None
-        return found if (status.st_dev, status.st_ino) == self._identity else None
+        return found if (status.st_dev, status.st_ino) == self.identity else None
 
     def _check_place(self) -> None:
         with contextlib.suppress(FileNotFoundError):
             status = os.lstat(self._path)
-            if (status.st_dev, status.st_ino) == self._identity:
+            if (status.st_dev, status.st_ino) == self.identity:
                 return
         raise Locked("was replaced while it was being opened", path=self._path, remedy="open it again")
 
@@ -254,18 +252,24 @@ def _read_note(path: str) -> Holder | None:
         return None  # there is none, or it was not written whole
 
 
-def _regular(fd: int, path: str) -> int:
-    """`fd` if it is a regular file; else it is closed."""
+def _open_regular(path: str, flags: int) -> int:
+    """A descriptor of a regular file. NotARollout for any other, OSError."""
+    try:
+        fd = os.open(path, flags | _OPEN, 0o600)
+    except OSError as error:
+        if error.errno in _KINDS_BY_ERROR:
+            raise _no_rollout(path, _KINDS_BY_ERROR[error.errno]) from error
+        raise
     mode = os.fstat(fd).st_mode
-    if stat.S_ISREG(mode):
-        return fd
-    os.close(fd)
-    kinds = {stat.S_IFDIR: "a directory", stat.S_IFIFO: "a FIFO", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
-    raise _no_rollout(path, kinds.get(stat.S_IFMT(mode), "no regular file"))
+    if not stat.S_ISREG(mode):
+        os.close(fd)
+        raise _no_rollout(path, _KINDS.get(stat.S_IFMT(mode), "no regular file"))
+    return fd
 
 
-def _kind_of(entry: os.DirEntry[str]) -> Literal["directory", "link", "other"]:
-    """Of what is no regular file."""
+def _kind_of(entry: os.DirEntry[str]) -> Literal["file", "directory", "link", "other"]:
+    if entry.is_file(follow_symlinks=False):
+        return "file"
     if entry.is_dir(follow_symlinks=False):
         return "directory"
     return "link" if entry.is_symlink() else "other"
@@ -284,7 +288,7 @@ class RealFileSystem:
     def open_read(self, path: AnyPath) -> ReadFile:
         name = os.fspath(path)
         try:
-            return _File(_regular(os.open(name, os.O_RDONLY | _OPEN), name), name)
+            return _File(_open_regular(name, os.O_RDONLY), name)
         except (FileNotFoundError, NotADirectoryError) as error:
             raise NotFound("there is no such file", path=name, remedy="check the path") from error
         except PermissionError as error:
@@ -293,31 +297,17 @@ class RealFileSystem:
             remedy = "check the permissions of the file and its directories"
             raise SourceError("may not be read", path=name, remedy=remedy) from error
         except OSError as error:
-            if error.errno == errno.ENXIO:
-                raise _no_rollout(name, "a socket or a device") from error
             raise SourceError(f"cannot be opened: {error.strerror}", path=name) from error
 
     def open_append(self, path: AnyPath, *, create: bool = False) -> AppendFile:
         name = self._place(path)
-        flags = os.O_RDWR | os.O_APPEND | _OPEN | _NOFOLLOW | (os.O_CREAT | os.O_EXCL if create else 0)
-        try:
-            return _AppendFile(_regular(os.open(name, flags, 0o600), name), name)
-        except IsADirectoryError as error:
-            raise _no_rollout(name, "a directory") from error
-        except OSError as error:
-            if error.errno == errno.ELOOP:
-                raise _no_rollout(name, "a symbolic link") from error
-            if error.errno == errno.ENXIO:
-                raise _no_rollout(name, "a socket or a device") from error
-            raise
+        flags = os.O_RDWR | os.O_APPEND | _NOFOLLOW | (os.O_CREAT | os.O_EXCL if create else 0)
+        return _AppendFile(_open_regular(name, flags), name)
 
     def write_new(self, path: AnyPath, data: bytes) -> None:
-        file = self.open_append(path, create=True)
-        try:
+        with contextlib.closing(self.open_append(path, create=True)) as file:
             file.append(data)
             file.sync()
-        finally:
-            file.close()
 
     def mkdir(self, path: AnyPath) -> None:
         name = os.fspath(path)
@@ -343,12 +333,7 @@ class RealFileSystem:
 
     def listed(self, path: AnyPath) -> list[Listed]:
         with os.scandir(path) as found:
-            return sorted(
-                [
-                    Listed(entry.name, "file" if entry.is_file(follow_symlinks=False) else _kind_of(entry))
-                    for entry in found
-                ]
-            )
+            return sorted([Listed(entry.name, _kind_of(entry)) for entry in found])
 
     def status(self, path: AnyPath) -> Status:
         found = os.stat(path)

@@ -64,7 +64,7 @@ class Point:
 def newest_point(path: Path, fs: FileSystem) -> Point:
     """Behind the last line of a file that a reader can see, whoever may be writing it."""
     with contextlib.closing(open_path(path, fs=fs)) as opened:
-        plan = recovery.inspect_first(opened.stored, opened.source.size, holds_record)
+        plan = recovery.inspect(opened.stored, opened.source.size, holds_record)
         return Point(opened.path or path, plan.cut, ends_line=not plan.newline)
 
 

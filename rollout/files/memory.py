@@ -38,10 +38,7 @@ class MemoryFile:
 
     def __init__(self, fs: MemoryFileSystem, node: _Node, path: str) -> None:
         self._fs, self._node, self._path = fs, node, path
-
-    @property
-    def identity(self) -> tuple[int, int]:
-        return (0, self._node.number)
+        self.identity = (0, node.number)
 
     def size(self) -> int:
         return len(self._node.data)

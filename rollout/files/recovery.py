@@ -18,14 +18,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
-from rollout.errors import NotARollout
-from rollout.files.disk import AnyPath, AppendFile, FileSystem, ReadFile
-from rollout.limits import DEFAULT, KIB, Limits
+from rollout.files.disk import AnyPath, AppendFile, FileSystem
+from rollout.files.staging import keep_beside
+from rollout.format.lines import Batch, Source, backward
+from rollout.limits import DEFAULT, Limits
 
 HoldsRecord = Callable[[bytes], bool]
 """Would a reader find a record in these bytes, which end in no newline?"""
@@ -41,8 +41,6 @@ class Readable(Protocol):
 _MARK = re.compile(rb',"batch":\[([1-9][0-9]{0,8}),([1-9][0-9]{0,8})\]\}\Z')
 _MARK_BYTES = 40
 """No mark is longer."""
-_BLOCK_BYTES = 64 * KIB
-"""Looked at in one piece, where a long batch is: what is near to a processor."""
 _NUL_RUN = re.compile(rb"\0+")
 _BELOW_BYTES = 4096
 """Read at a time below an incomplete batch: there can be as many of them as lines."""
@@ -54,20 +52,15 @@ def mark_batch(lines: Sequence[bytes]) -> list[bytes]:
     """The lines (JSON objects with a key or more, each ended by a newline) as one batch; one alone stays as it is."""
     if len(lines) < 2:
         return [unmark(line) for line in lines]
-    bodies = [_unmarked(line.rstrip(_BLANK)) for line in lines]
+    bodies = [unmark(line).rstrip(_BLANK) for line in lines]
     return [b'%b,"batch":[%d,%d]}\n' % (body[:-1], k, len(bodies)) for k, body in enumerate(bodies, 1)]
 
 
 def unmark(line: bytes) -> bytes:
     """The line as one that stands alone: for a copy that may end inside a batch."""
     body = line.rstrip(_BLANK)
-    plain = _unmarked(body)
-    return line if plain is body else plain + b"\n"
-
-
-def _unmarked(body: bytes) -> bytes:
     found = _mark_of(body)
-    return body if found is None else body[: found.start()] + b"}"
+    return line if found is None else body[: found.start()] + b"}\n"
 
 
 def _mark_of(body: bytes) -> re.Match[bytes] | None:
@@ -106,32 +99,27 @@ def incomplete_batch_start(newest_first: Iterable[tuple[int, bytes]], holds_reco
     return start
 
 
-def ends_in_whole_batch(source: Readable, end: int, start: int, limits: Limits) -> bool:
+def ends_in_whole_batch(source: Source, end: int, start: int, limits: Limits) -> bool:
     """Whether the lines before byte `end` surely are a whole batch and nothing else: a quick look at a long one.
 
     A line begins at `start`. Where it says no, only `incomplete_batch_start` can tell: it looks at line by line.
     """
-    begin = max(start, end - limits.first_chunk_bytes)
-    tail = source.read_at(begin, end - begin)
-    last = batch_mark(tail[-_MARK_BYTES:])
-    if last is None or last[0] != last[1]:
-        return False
-    left = count = last[1]
-    line_bytes = len(tail) - tail.rfind(b"\n", 0, -1)
-    while left and end > start:
-        begin = max(start, end - min(left * line_bytes + limits.first_chunk_bytes, limits.chunk_bytes, _BLOCK_BYTES))
-        block = source.read_at(begin, end - begin)
-        lines = block.split(b"\n")
-        if begin > start:
-            begin += len(lines.pop(0)) + 1  # the end of a line that begins before
-        if not lines or lines.pop() or not lines or b"\0" in block:
+    left = count = 0
+    for block in backward(source, end, limits, start):
+        if not isinstance(block, Batch) or block.lines.pop() or not block.lines or b"\0" in b"".join(block.lines):
             return False
-        marks = _marks(max(0, left - len(lines)), left, count)
-        if not all(map(bytes.endswith, lines[-len(marks) :], marks)):
+        if not left:
+            k, left = batch_mark(block.lines[-1]) or (0, 1)
+            if k != left:
+                return False
+            count = left
+        marks = _marks(max(0, left - len(block.lines)), left, count)
+        if not all(map(bytes.endswith, block.lines[-len(marks) :], marks)):
             return False
         left -= len(marks)
-        end = begin
-    return not left
+        if not left:
+            return True
+    return False
 
 
 def _marks(first: int, last: int, count: int) -> list[bytes]:
@@ -177,15 +165,10 @@ class RecoveryPlan:
         return self.keep_end - self.cut
 
 
-def inspect(file: ReadFile, holds_record: HoldsRecord, *, chunk_bytes: int = DEFAULT.chunk_bytes) -> RecoveryPlan:
-    """Decides what is to be done; changes nothing. SourceError if the disk fails."""
-    return inspect_first(file, file.size(), holds_record, chunk_bytes)
-
-
-def inspect_first(
-    file: Readable, end: int, holds_record: HoldsRecord, chunk_bytes: int = DEFAULT.chunk_bytes
+def inspect(
+    file: Readable, end: int, holds_record: HoldsRecord, *, chunk_bytes: int = DEFAULT.chunk_bytes
 ) -> RecoveryPlan:
-    """The same for the first `end` bytes, of a sealed file too."""
+    """Decides what is to be done with the first `end` bytes; changes nothing. SourceError if the disk fails."""
     data_end = bound = _data_end(file, end, chunk_bytes)
     while True:  # below an incomplete batch there can be another one, in a file that somebody else has made
         lines = _lines_backward(file, bound, chunk_bytes)
@@ -204,42 +187,12 @@ def apply(fs: FileSystem, file: AppendFile, path: AnyPath, plan: RecoveryPlan) -
 
     OSError, SourceError. What is kept beside is durable before anything is cut.
     """
-    beside = _keep(fs, path, file.read_at(plan.cut, plan.kept_bytes)) if plan.kept_bytes else None
+    beside = keep_beside(fs, path, "torn", file, plan.cut, plan.keep_end) if plan.kept_bytes else None
     if plan.cut != plan.end:
         file.truncate(plan.cut)
     if plan.newline:
         file.append(b"\n")
     return beside
-
-
-def _keep(fs: FileSystem, path: AnyPath, data: bytes) -> str:
-    """`data` durably in `<path>.torn-<n>`; a file of an earlier try that holds just them will do."""
-    number = 1
-    while True:
-        beside = f"{os.fspath(path)}.torn-{number}"
-        try:
-            fs.write_new(beside, data)
-            break
-        except FileExistsError:
-            if _holds_durably(fs, beside, data):
-                break
-            number += 1
-    fs.sync_dir(os.path.dirname(beside) or ".")
-    return beside
-
-
-def _holds_durably(fs: FileSystem, path: str, data: bytes) -> bool:
-    try:
-        file = fs.open_append(path)
-    except (FileNotFoundError, PermissionError, NotARollout):
-        return False
-    try:
-        if file.size() != len(data) or file.read_at(0, len(data)) != data:
-            return False
-        file.sync()  # its process may have died before it did
-        return True
-    finally:
-        file.close()
 
 
 def _data_end(file: Readable, end: int, chunk_bytes: int) -> int:

@@ -95,7 +95,7 @@ class SharedWriter(Writer):
         self._intent = None
         if end == 0:
             remove_half_made(self._fs, self.path)
-        plan = recovery.inspect(self._file, self._holds_record, chunk_bytes=_CHUNK_BYTES)
+        plan = recovery.inspect(self._file, self._file.size(), self._holds_record, chunk_bytes=_CHUNK_BYTES)
         kept = recovery.apply(self._fs, self._file, self.path, plan)
         if plan.needed:
             self.recovered, self.kept = plan, kept

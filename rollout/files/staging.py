@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from rollout.errors import Locked, WriteError
-from rollout.files.port import AnyPath, AppendFile, FileSystem, Status
+from rollout.errors import Locked, NotARollout, WriteError
+from rollout.files.port import AnyPath, AppendFile, FileSystem, ReadFile, Status
 from rollout.limits import MIB
 
 T = TypeVar("T")
@@ -146,6 +146,51 @@ def replace(
     except OSError as error:
         what = f"is the new file, but its directory could not be put on the disk: {error.strerror}"
         raise WriteError(what, path=path, remedy="a crash may bring the old file back; do it again then") from error
+
+
+def keep_beside(fs: FileSystem, path: AnyPath, what: str, file: ReadFile, begin: int, end: int) -> str:
+    """Some bytes of a file, durably in `<path>.<what>-<n>`, the path of which is returned. OSError, SourceError.
+
+    One of an earlier try that holds just them will do.
+    """
+    number = 1
+    while True:
+        name = f"{os.fspath(path)}.{what}-{number}"
+        try:
+            beside = fs.open_append(name, create=True)
+        except FileExistsError:
+            if _holds_durably(fs, name, file, begin, end):
+                break
+            number += 1
+            continue
+        with contextlib.closing(beside):
+            try:
+                write(beside, _chunks(file, begin, end))
+                beside.sync()
+            except BaseException:
+                fs.unlink(name)
+                raise
+        break
+    fs.sync_dir(os.path.dirname(name) or ".")
+    return name
+
+
+def _holds_durably(fs: FileSystem, name: str, file: ReadFile, begin: int, end: int) -> bool:
+    try:
+        beside = fs.open_append(name)
+    except (FileNotFoundError, PermissionError, NotARollout):
+        return False
+    with contextlib.closing(beside):
+        n = end - begin
+        if beside.size() != n or not all(map(bytes.__eq__, _chunks(beside, 0, n), _chunks(file, begin, end))):
+            return False
+        beside.sync()  # its process may have died before it did
+        return True
+
+
+def _chunks(file: ReadFile, begin: int, end: int) -> Iterator[bytes]:
+    for at in range(begin, end, MIB):
+        yield file.read_at(at, min(MIB, end - at))
 
 
 def write(file: AppendFile, pieces: Iterable[bytes]) -> None:

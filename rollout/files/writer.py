@@ -146,7 +146,7 @@ class Writer:
                 file.lock(held_by)
                 remove_half_made(fs, name)
                 dirs = make_dirs(fs, os.path.dirname(name) or ".", root=root)
-                plan = recovery.inspect(file, holds_record)
+                plan = recovery.inspect(file, file.size(), holds_record)
                 kept = recovery.apply(fs, file, name, plan)
                 writer = cls(fs, name, file, dirs, durability)
                 writer.recovered, writer.kept = plan, kept

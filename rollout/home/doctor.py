@@ -253,7 +253,7 @@ class _Checkup:
     def _torn_bytes(self, file: _File) -> int:
         """Of a file that holds nothing but a first line that was cut short, or zeros: how many bytes; else 0."""
         with contextlib.closing(open_path(file.file.path, fs=self.fs)) as opened:
-            end = recovery.inspect_first(opened.stored, opened.stored.size, holds_record)
+            end = recovery.inspect(opened.stored, opened.stored.size, holds_record)
             return 0 if end.cut else opened.stored.size
 
     def _trouble(self, file: _File, trouble: str, torn_bytes: int = 0) -> Finding:
@@ -277,7 +277,7 @@ class _Checkup:
         """Damage, and why Codex does not go on with it."""
         with self._origin(file).opened() as lineage:
             opened = lineage.opened[0]
-            end = recovery.inspect_first(opened.stored, opened.source.size, holds_record)
+            end = recovery.inspect(opened.stored, opened.source.size, holds_record)
             reason = _why_not_resumed(opened)
             if reason is None and is_paginated(opened.session):
                 is_numbered = ending_of(lineage).ordinal is not None

@@ -29,13 +29,14 @@ RECORD = line(9)[:-1]
 
 
 def plan_for(data: bytes, chunk_bytes: int = 1 << 20) -> RecoveryPlan:
-    return recovery.inspect(SimulatedDisk({"/a": data}).open_read("/a"), holds_record, chunk_bytes=chunk_bytes)
+    file = SimulatedDisk({"/a": data}).open_read("/a")
+    return recovery.inspect(file, file.size(), holds_record, chunk_bytes=chunk_bytes)
 
 
 def mend(data: bytes, beside: dict[str, bytes | None] | None = None) -> dict[str, bytes | None]:
     disk = SimulatedDisk({"/a": data, **(beside or {})})
     file = disk.open_append("/a")
-    recovery.apply(disk, file, "/a", recovery.inspect(file, holds_record))
+    recovery.apply(disk, file, "/a", recovery.inspect(file, file.size(), holds_record))
     return disk.tree()
 
 

@@ -169,7 +169,7 @@ def look(fs: FileSystem, file: AppendFile, origin: Origin, path: Path, progress:
     """`plan_repair` for a file that is open."""
     if file.read_at(0, len(MAGIC)) == MAGIC:
         raise WriteError("is sealed", path=path, remedy="unseal it first")
-    end = recovery.inspect(file, holds_record, chunk_bytes=origin.limits.chunk_bytes)
+    end = recovery.inspect(file, file.size(), holds_record, chunk_bytes=origin.limits.chunk_bytes)
     mending = _Mending(FileSource(file), end.cut, origin.limits)
     for _ in mending:
         if progress is not None:
