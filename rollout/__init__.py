@@ -9,8 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rollout.dialects.codex.context_updates import context_updates
-    from rollout.dialects.codex.contextual import is_program_message, is_summary, shell_command_of
+    from rollout.dialects.codex.contextual import context_updates, is_program_message, is_summary, shell_command_of
     from rollout.dialects.codex.encoder import AnyItem
     from rollout.dialects.codex.telling import Told, tell
     from rollout.errors import (
@@ -233,7 +232,7 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.home import tree as module
             case "AnyItem":
                 from rollout.dialects.codex import encoder as module
-            case "is_program_message" | "is_summary" | "shell_command_of":
+            case "context_updates" | "is_program_message" | "is_summary" | "shell_command_of":
                 from rollout.dialects.codex import contextual as module
             case "History":
                 from rollout.items import history as module
@@ -253,8 +252,6 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.items import tokens as module
             case "Truncation":
                 from rollout.items import truncation as module
-            case "context_updates":
-                from rollout.dialects.codex import context_updates as module
             case "Diff" | "Relation" | "SharedLine" | "ValueChange" | "diff":
                 from rollout.session import difference as module
             case (

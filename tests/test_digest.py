@@ -60,7 +60,7 @@ def count_messages(history: Sequence[dict[str, Any]]) -> int:
     for item in history:
         if item.get("type") == "message" and item.get("role") in ("user", "assistant"):
             texts = texts_of(json.dumps(item).encode())
-            count += item["role"] == "assistant" or texts is None or not is_contextual("user", texts)
+            count += item["role"] == "assistant" or not is_contextual("user", texts)
     return count
 
 

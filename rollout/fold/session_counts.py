@@ -140,8 +140,7 @@ def _is_message(dialect: Dialect, item: Raw) -> bool:
     head = msgspec.json.decode(item, type=TypeAndRole)
     if head.type != "message" or head.role not in ("user", "assistant"):
         return False
-    texts = texts_of(item)
-    return head.role == "assistant" or texts is None or not dialect.is_contextual("user", texts)
+    return head.role == "assistant" or not dialect.is_contextual("user", texts_of(item))
 
 
 def question_of(dialect: Dialect, line: bytes, event: Event, size_characters: int) -> str:
@@ -152,7 +151,7 @@ def question_of(dialect: Dialect, line: bytes, event: Event, size_characters: in
         item = dialect.payload_of(line)
         content = decode_value(item).get("content")
         parts = content if isinstance(content, list) else []
-        text = "\n".join(texts_of(item) or [])
+        text = "\n".join(texts_of(item))
         has_image = any(isinstance(part, dict) and "image" in str(part.get("type")) for part in parts)
     return text[:size_characters] or (IMAGE if has_image else "")
 

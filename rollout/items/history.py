@@ -81,7 +81,7 @@ class History(Sequence[Item]):
         head = msgspec.json.decode(item, type=TypeAndRole)
         if head.type != "message" or head.role != "user":
             return False
-        texts = texts_of(item) or []
+        texts = texts_of(item)
         return "\n".join(texts) in self.summaries or any(map(self.dialect.is_summary, texts))
 
     def raw(self, index: int) -> bytes:

@@ -56,17 +56,8 @@ class Head(msgspec.Struct, frozen=True, gc=False):
     summary: Raw | UnsetType = UNSET
 
 
-class Text(msgspec.Struct, frozen=True, gc=False):
-    """One part of a message's content."""
-
-    text: str | None = None
-
-
-class Message(msgspec.Struct, frozen=True, gc=False):
-    """A message item, as far as its texts go."""
-
-    role: str | None = None
-    content: list[Text] | str | None = None
+class _Content(msgspec.Struct, frozen=True, gc=False):
+    content: Any = None
 
 
 def is_visible(type: str, role: str | None) -> bool:
@@ -86,19 +77,15 @@ def is_made_by_model(item: Mapping[str, Any]) -> bool:
     return isinstance(kind, str) and (kind in _MODEL_TYPES or kind.endswith("_call"))
 
 
-_message = msgspec.json.Decoder(Message)
+_content = msgspec.json.Decoder(_Content)
 
 
-def texts_of(item: bytes | msgspec.Raw) -> list[str] | None:
-    """The text parts of a message item; None if its content has another shape than format.md tells of."""
+def texts_of(item: bytes | msgspec.Raw) -> list[str]:
+    """The text parts of a message item; none where its content has another shape than format.md tells of."""
     try:
-        content = _message.decode(item).content
-    except msgspec.ValidationError:
-        content = decode_value(item).get("content")
-        return texts_in(content) if isinstance(content, list) else None
-    if content is None:
-        return []
-    return [content] if isinstance(content, str) else [part.text for part in content if part.text is not None]
+        return texts_in(_content.decode(item).content)
+    except msgspec.ValidationError:  # a number beyond all bounds in it, say
+        return texts_in(decode_value(item).get("content"))
 
 
 def texts_in(content: object) -> list[str]:

@@ -39,9 +39,9 @@ def text_of(
     `is_contextual` says of a message (its role, its texts) whether the program wrote it.
     """
     if type == "agent_message":
-        return USER, "\n".join(texts_of(item) or [])
+        return USER, "\n".join(texts_of(item))
     if type == "message":
-        texts = texts_of(item) or [] if role in (USER, ASSISTANT) else []
+        texts = texts_of(item) if role in (USER, ASSISTANT) else []
         return None if role is None or not texts or is_contextual(role, texts) else (role, "\n".join(texts))
     if type in CALLS:
         value = decode_value(item)

@@ -70,7 +70,7 @@ def speaker(history: History, index: int) -> str | None:
         return head.role
     if history.is_summary(index):
         return SUMMARY
-    return None if history.dialect.is_contextual("user", texts_of(item) or []) else head.role
+    return None if history.dialect.is_contextual("user", texts_of(item)) else head.role
 
 
 def count_messages(history: History) -> int:

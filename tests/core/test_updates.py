@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from rollout.dialects.codex.context_updates import context_updates
-from rollout.dialects.codex.contextual import is_contextual
+from rollout.dialects.codex.contextual import context_updates, is_contextual
 from rollout.items.kinds import Item
 
 SETTINGS: dict[str, Any] = {

@@ -87,11 +87,7 @@ class _Event(msgspec.Struct, frozen=True):
     type: str
 
 
-class _Object(msgspec.Struct, frozen=True):
-    pass
-
-
-class _Phase(msgspec.Struct):
+class _Phase(msgspec.Struct, frozen=True):
     phase: str | None = None
 
 
@@ -100,7 +96,7 @@ _SHAPES: dict[str, Callable[[bytes], Any]] = {
     "response_item": msgspec.json.Decoder(_Item).decode,
     "event_msg": msgspec.json.Decoder(_Event).decode,
     "world_state": msgspec.json.Decoder(WorldState).decode,
-    "token_usage_record": msgspec.json.Decoder(_Object).decode,
+    "token_usage_record": msgspec.json.Decoder(dict[str, Raw]).decode,
     "inter_agent_communication": msgspec.json.Decoder(Agent).decode,
 }
 
@@ -155,25 +151,21 @@ def event_record(type: str, keys: Mapping[str, Any]) -> Part:
 
 def line(part: Part, unix_seconds: float, ordinal: int | None = None, label: bytes = b"") -> bytes:
     """The line, with its end; `unix_seconds` is its time, `label` the envelope of a Label. RecordError."""
-    return _enclose(_head_of(part.type, unix_seconds, ordinal, label), part)
+    return _enclose(_head(round(unix_seconds * 1000), part.type, ordinal, label), part)
 
 
 def lines(parts: Sequence[Part], unix_seconds: float, newest: int | None, label: bytes = b"") -> list[bytes]:
     """The lines of records that are written at once, numbered behind the `newest`, or not at all. RecordError."""
     if newest is not None:
         return [line(part, unix_seconds, newest + n, label) for n, part in enumerate(parts, 1)]
-    heads = {type: _head_of(type, unix_seconds, None, label) for type in {part.type for part in parts}}
+    heads = {type: _head(round(unix_seconds * 1000), type, None, label) for type in {part.type for part in parts}}
     return [_enclose(heads[part.type], part) for part in parts]
 
 
-def _head_of(type: str, unix_seconds: float, ordinal: int | None, label: bytes) -> bytes:
-    """What a line has ahead of its payload."""
-    numbered = label if ordinal is None else b'"ordinal":%d,%b' % (ordinal, label)
-    return _head(round(unix_seconds * 1000), type, numbered)
-
-
 @functools.lru_cache(maxsize=16)  # many records are of one millisecond
-def _head(unix_ms: int, type: str, keys: bytes) -> bytes:
+def _head(unix_ms: int, type: str, ordinal: int | None, label: bytes) -> bytes:
+    """What a line has ahead of its payload."""
+    keys = label if ordinal is None else b'"ordinal":%d,%b' % (ordinal, label)
     time = timestamp(unix_ms / 1000).encode()
     return b'{"timestamp":"%b",%b"type":%b,"payload":' % (time, keys, _encode(mend_text(type)))
 
@@ -320,13 +312,10 @@ def assistant_message(payload: bytes, thread: str, turn_id: str, plans: int) -> 
 
     `plans` is how many it had before.
     """
-    text, found = split_plans("".join(texts_of(payload) or ()))
+    text, found = split_plans("".join(texts_of(payload)))
     parts = []
     if text:
-        try:
-            phase = msgspec.json.decode(payload, type=_Phase).phase
-        except msgspec.ValidationError:
-            phase = None
+        phase = msgspec.json.decode(payload, type=_Phase).phase
         parts.append(event("agent_message", {"message": text, "phase": phase, "memory_citation": None}))
     for number, plan in enumerate(found, plans + 1):
         name = f"{turn_id}-plan" if number == 1 else f"{turn_id}-plan-{number}"

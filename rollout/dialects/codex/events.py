@@ -88,7 +88,7 @@ def _item(data: bytes, type: str, role: str | None, item: bytes | Raw, wants_tur
     if type != "message":
         return _ITEM
     if role in {"user", "developer"}:
-        texts = texts_of(item) or []
+        texts = texts_of(item)
         if is_contextual(role, texts):
             return e.ProgramMessage()
         if role == "user":

@@ -113,7 +113,7 @@ def user_texts(entry: Entry) -> list[str] | None:
     head = msgspec.json.decode(item, type=TypeAndRole)
     if head.type != "message" or head.role != "user":
         return None
-    texts = texts_of(item) or []
+    texts = texts_of(item)
     if is_contextual("user", texts) or "".join(texts).startswith(SUMMARY_OPENING):
         return None
     left = [text for text in texts if not IMAGE_TAG.fullmatch(text)]
