@@ -13,7 +13,6 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from rollout import UsageError
-from rollout.adapters.responses.calls import Kind
 from rollout.adapters.responses.events import make_events
 from rollout.adapters.responses.matching import Ignored
 from rollout.adapters.responses.recording import Answer, Recording
@@ -116,9 +115,9 @@ def test_what_a_call_cost_is_told_in_the_keys_of_the_responses_api() -> None:
 
 def test_a_compaction_is_a_call_of_its_own_or_sums_up_by_the_one_before_it() -> None:
     remote = Recording(log(user("q"), assistant("a"), compacted([user_item("q"), {"type": "compaction"}])))
-    assert [call.kind for call in remote.calls] == [Kind.ANSWER, Kind.COMPACTION]
+    assert [call.is_compaction for call in remote.calls] == [False, True]
     local = Recording(log(user("q"), assistant("S"), compacted([user_item("Summary: S")], message="Summary: S")))
-    assert [(call.kind, call.summarizes) for call in local.calls] == [(Kind.ANSWER, True)]
+    assert [(call.is_compaction, call.summarizes) for call in local.calls] == [(False, True)]
 
 
 # What fits
@@ -136,7 +135,7 @@ def test_each_call_of_a_recorded_rollout_is_given_to_who_asks_with_the_history_t
             lineage.data[: each.offset], bases=lineage.bases, missing_base=lineage.missing_base
         ).history
         body = {"input": comparable(make_prompt(history))}
-        given = recording.answer(body, is_compaction=each.kind is Kind.COMPACTION)
+        given = recording.answer(body, is_compaction=each.is_compaction)
         assert isinstance(given, Answer), given.message
         assert given.call.number == each.number
         assert comparable(given.response["output"]) == comparable(list(each.output))
@@ -343,7 +342,7 @@ def test_every_call_of_any_log_is_given_to_who_asks_with_the_history_that_stood_
     recording = Recording(data)
     for each in recording.calls:
         body = {"input": make_prompt(reference.fold(data[: each.offset]).history)}
-        given = recording.answer(body, is_compaction=each.kind is Kind.COMPACTION)
+        given = recording.answer(body, is_compaction=each.is_compaction)
         assert isinstance(given, Answer), given.message
         assert given.call == each
         whole = recording.retrieve(given.response["id"])

@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from rollout.agent_tools import TOOLS, Current, Home, Tools, convert
+from rollout.agent_tools import TOOLS, Current, Home, convert
 from rollout.errors import RolloutError, UsageError
 from rollout.store import VERSION
 
@@ -36,14 +36,14 @@ _INSTRUCTIONS = (
 _log = logging.getLogger(__name__)
 
 
-def call(tools: Tools, name: str, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
+def call(home: Home, current: Current, name: str, arguments: Mapping[str, Any] | None) -> dict[str, Any]:
     """The result of a tool call as the protocol spells it; whatever goes wrong is a tool error. Never fails."""
     try:
         tool = next((tool for tool in TOOLS if tool.name == name), None)
         if tool is None:
             known = ", ".join(tool.name for tool in TOOLS)
             raise UsageError(f"there is no tool {name!r}", remedy=f"call one of {known}")
-        text, result = tool.run(tools, convert(arguments or {}, tool.arguments))
+        text, result = tool.run(home, current, convert(arguments or {}, tool.arguments))
         data = msgspec.json.decode(msgspec.json.encode(result))
         text.encode()  # what is no valid Unicode fails here, not on the wire
         return {"content": [{"type": "text", "text": text}], "structuredContent": data, "isError": False}
@@ -75,7 +75,7 @@ def serve(home: Home = None, current: Current = None) -> None:
         if (error.name or "").partition(".")[0] not in {"anyio", "mcp"}:
             raise
         raise UsageError("the MCP server needs the Python SDK", remedy="run pip install 'rollout[mcp]'") from error
-    server = make_server(Tools(home, current))
+    server = make_server(home, current)
 
     async def run() -> None:
         async with stdio_server() as (incoming, outgoing):
@@ -86,7 +86,7 @@ def serve(home: Home = None, current: Current = None) -> None:
         anyio.run(run)
 
 
-def make_server(tools: Tools) -> Any:
+def make_server(home: Home, current: Current) -> Any:
     """The SDK's low-level server with these tools: its `run(read, write, options)` serves. The SDK's types are its own.
 
     The two generations of the SDK share no signatures, and a type checker sees one of them: 1.x takes handlers by
@@ -105,7 +105,7 @@ def make_server(tools: Tools) -> Any:
         return listed
 
     async def on_call_tool(_: Any, params: Any) -> Any:
-        work = functools.partial(call, tools, params.name, params.arguments)
+        work = functools.partial(call, home, current, params.name, params.arguments)
         result = await anyio.to_thread.run_sync(work, limiter=limiter, abandon_on_cancel=True)
         return types.CallToolResult.model_validate(result)
 

@@ -18,7 +18,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from rollout import Store
 from rollout.adapters import mcp as server
-from rollout.agent_tools import TOOLS, Tools
+from rollout.agent_tools import TOOLS
 from rollout.errors import UsageError
 from rollout.session.transcript import FRAME
 from tests.builders import log, session_meta, user
@@ -30,7 +30,7 @@ BROKEN = """
 import sys
 from rollout import agent_tools as tools
 from rollout.adapters import mcp
-def fail(tools, wanted):
+def fail(home, current, wanted):
     print("not the protocol")
     raise ZeroDivisionError("secret\\ntext")
 tools.TOOLS[0].run = fail
@@ -335,13 +335,13 @@ def test_whatever_a_tool_raises_or_gives_is_an_answer_that_can_be_sent(monkeypat
         raise UsageError("two\nlines and \udcff" + "x" * 5000)
 
     monkeypatch.setattr(TOOLS[0], "run", fail)
-    said = server.call(Tools(), "list_sessions", None)["content"][0]["text"]
+    said = server.call(None, None, "list_sessions", None)["content"][0]["text"]
     assert said.startswith("two lines and \\udcffxxx")
     assert len(said) < 1100
     monkeypatch.setattr(TOOLS[0], "run", lambda *_: ("a text", {"key": "\udcff"}))
-    assert "failed unexpectedly (Unicode" in server.call(Tools(), "list_sessions", {})["content"][0]["text"]
+    assert "failed unexpectedly (Unicode" in server.call(None, None, "list_sessions", {})["content"][0]["text"]
     monkeypatch.setattr(TOOLS[0], "run", lambda *_: ("\udcff", {}))
-    assert "failed unexpectedly (Unicode" in server.call(Tools(), "list_sessions", {})["content"][0]["text"]
+    assert "failed unexpectedly (Unicode" in server.call(None, None, "list_sessions", {})["content"][0]["text"]
 
 
 def test_without_the_sdk_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,94 +1,24 @@
-"""Recorded answers as the Responses API spells them: whole, and as the events of a stream.
+"""The answer of a recording as the events of a stream, as the Responses API spells them.
 
-Everything in them is recorded, or follows from it: ids, times and pieces of text are the same at every run. The events
-come in the order of the API: created, in_progress; for each item added, its parts in deltas, done; completed.
+They come in the order of the API: created, in_progress; for each item added, its parts in deltas, done; completed. The
+pieces of text are the same at every run.
 """
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rollout.adapters.responses.calls import Call, Kind
-from rollout.dialects.codex.prompt import PROGRAM_KEYS
-from rollout.items.kinds import COMPACTIONS, Item
+from rollout.items.kinds import Item
 
 Event = dict[str, Any]
 DELTA_CHARACTERS = 64
 
-_PREFIXES = {
-    "message": "msg",
-    "reasoning": "rs",
-    "function_call": "fc",
-    "custom_tool_call": "ctc",
-    "local_shell_call": "lsh",
-    "web_search_call": "ws",
-    "image_generation_call": "ig",
-    "compaction": "cmp",
-}
 _SAID = frozenset({"content", "summary", "arguments", "input"})
-_WITH_STATUS = frozenset({"message", "function_call", "local_shell_call", "web_search_call", "image_generation_call"})
-_ECHOED: dict[str, Any] = {  # keys of a request that its response repeats, and what they are without it
-    "instructions": None,
-    "metadata": {},
-    "parallel_tool_calls": True,
-    "previous_response_id": None,
-    "reasoning": {"effort": None, "summary": None},
-    "temperature": 1.0,
-    "text": {"format": {"type": "text"}},
-    "tool_choice": "auto",
-    "tools": [],
-    "top_p": 1.0,
-    "truncation": "disabled",
-    "max_output_tokens": None,
-    "store": False,
-}
-_NO_USAGE = {
-    "input_tokens": 0,
-    "input_tokens_details": {"cached_tokens": 0},
-    "output_tokens": 0,
-    "output_tokens_details": {"reasoning_tokens": 0},
-    "total_tokens": 0,
-}
-"""The API has no compaction without one; of a recording without token counts nothing is known."""
 _PROGRESS = {
     "web_search_call": ("in_progress", "searching", "completed"),
     "image_generation_call": ("in_progress", "generating", "completed"),
 }
-
-
-def response_id(call: Call, thread: str) -> str:
-    """The id of the response of a call: the same at every run."""
-    return f"resp_{thread.replace('-', '')}_{call.number}"
-
-
-def make_response(call: Call, thread: str, request: Mapping[str, Any]) -> dict[str, Any]:
-    """The response to a request, complete."""
-    asked = {key: request.get(key) for key in _ECHOED}
-    return {
-        "id": response_id(call, thread),
-        "object": "response",
-        "created_at": _seconds(call.timestamp),
-        "status": "completed",
-        "error": None,
-        "incomplete_details": None,
-        "model": call.model or request.get("model") or "recorded",
-        "output": _make_output(call, thread),
-        "usage": call.usage,
-        **{key: without if asked[key] is None else asked[key] for key, without in _ECHOED.items()},
-    }
-
-
-def make_compaction(call: Call, thread: str) -> dict[str, Any]:
-    """The answer to a request to compact: the whole history in short."""
-    return {
-        "id": response_id(call, thread),
-        "object": "response.compaction",
-        "created_at": _seconds(call.timestamp),
-        "output": [_strip(item) for item in call.output],
-        "usage": call.usage or _NO_USAGE,
-    }
 
 
 def make_events(response: Mapping[str, Any]) -> Iterator[Event]:
@@ -160,47 +90,3 @@ def _begun(item: Item) -> Item:
     """An item of which nothing was said yet."""
     begun = {key: type(value)() if key in _SAID and value else value for key, value in item.items()}
     return {**begun, "status": "in_progress"} if "status" in item else begun
-
-
-def _make_output(call: Call, thread: str) -> list[Item]:
-    output = []
-    for index, recorded in enumerate(call.output):
-        kind = str(recorded.get("type"))
-        if call.kind is Kind.COMPACTION and kind not in COMPACTIONS:
-            continue  # a stream gives the short form alone; the client keeps the messages itself
-        item = _strip(recorded)
-        if not isinstance(item.get("id"), str):
-            made = f"{_PREFIXES.get(kind, 'item')}_{thread.replace('-', '')}_{call.number}_{index}"
-            item = {"type": kind, "id": made, **item}
-        if kind in _WITH_STATUS:
-            item.setdefault("status", "completed")
-        if kind == "message":
-            item["content"] = _make_content(item.get("content"))
-        elif kind == "reasoning":
-            item["summary"] = _objects(item.get("summary"))
-            if "content" in item:
-                item["content"] = _objects(item["content"])
-        output.append(item)
-    return output
-
-
-def _make_content(content: object) -> list[dict[str, Any]]:
-    parts = _objects(content if isinstance(content, list) else [{"type": "output_text", "text": content or ""}])
-    return [{"annotations": [], "logprobs": [], **part} if "text" in part else part for part in parts]
-
-
-def _objects(value: object) -> list[dict[str, Any]]:
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
-def _strip(item: Item) -> Item:
-    return {key: value for key, value in item.items() if key not in PROGRAM_KEYS and value is not None}
-
-
-def _seconds(timestamp: str | None) -> int:
-    """Since 1970; 0 where there is no time."""
-    try:
-        at = datetime.datetime.fromisoformat(timestamp or "")
-        return int((at if at.tzinfo else at.replace(tzinfo=datetime.UTC)).timestamp())
-    except (ValueError, OverflowError):
-        return 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import hashlib
+import itertools
 import json
 from collections.abc import Collection, Sequence
 from typing import Any
@@ -112,8 +113,8 @@ def describe(item: Item) -> str:
     """An item in a few words."""
     kind = item.get("type")
     if kind == "message":
-        text = next((part.get("text") for part in _parts(item) if isinstance(part.get("text"), str)), "")
-        return f"{item.get('role')} message {_excerpt(text or '', 0)}"
+        texts = [part.get("text") for part in item.get("content") or () if isinstance(part, dict)]
+        return f"{item.get('role')} message {_excerpt(next((text for text in texts if isinstance(text, str)), ''), 0)}"
     name = item.get("name") or item.get("call_id")
     return f"{kind} {name}" if isinstance(name, str) else str(kind)
 
@@ -126,7 +127,10 @@ def _normalize(item: Item) -> Item:
     content = item.get("content")
     if item.get("type") == "message":
         parts = [{"text": content}] if isinstance(content, str) else content or []
-        item["content"] = [_plain(shown_part(part)) for part in parts]
+        item["content"] = [  # a text of whatever kind is text
+            {**part, "type": "text"} if isinstance(part, dict) and isinstance(part.get("text"), str) else part
+            for part in map(shown_part, parts)
+        ]
     output = item.get("output")
     if isinstance(output, list):
         output = item["output"] = [shown_part(part) for part in output]
@@ -139,16 +143,6 @@ def _tidy(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _tidy(inner) for key, inner in value.items() if inner is not None and inner != []}
     return [_tidy(inner) for inner in value] if isinstance(value, list) else value
-
-
-def _plain(part: Any) -> Any:
-    """A text of whatever kind is text."""
-    return {**part, "type": "text"} if isinstance(part, dict) and isinstance(part.get("text"), str) else part
-
-
-def _parts(item: Item) -> list[dict[str, Any]]:
-    content = item.get("content")
-    return [part for part in content if isinstance(part, dict)] if isinstance(content, list) else []
 
 
 def _fair(old: Item, new: Item, truncation: Truncation | None) -> tuple[Item, Item]:
@@ -182,15 +176,13 @@ def _find_leaf(old: Any, new: Any, where: str = "") -> tuple[str, Any, Any] | No
 def _tell(old: Any, new: Any) -> str:
     """Both values around where they begin to differ."""
     if isinstance(old, str) and isinstance(new, str):
-        pairs = enumerate(zip(old, new, strict=False))
-        at = next((i for i, (a, b) in pairs if a != b), min(len(old), len(new)))
-        behind = f"from character {at} on: " if at else ""
-        return f"{behind}recorded {_excerpt(old, at)}, asked {_excerpt(new, at)}"
-    return f"recorded {_excerpt(_dump(old), 0)}, asked {_excerpt(_dump(new), 0)}"
-
-
-def _dump(value: Any) -> str:
-    return "nothing" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+        at = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(old, new, strict=False)))
+    else:
+        at = 0
+        dumped = (json.dumps(value, ensure_ascii=False, default=str) for value in (old, new))
+        old, new = (text if text != "null" else "nothing" for text in dumped)
+    behind = f"from character {at} on: " if at else ""
+    return f"{behind}recorded {_excerpt(old, at)}, asked {_excerpt(new, at)}"
 
 
 def _excerpt(text: str, at: int) -> str:
