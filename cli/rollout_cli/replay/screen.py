@@ -8,6 +8,7 @@ draws wider or narrower than was thought moves nothing but its own row.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import select
@@ -77,9 +78,10 @@ def run(player: Player) -> None:
             columns, lines = size
             player.fit(max(lines - FRAME_ROWS, 1))
             rows = render(page(player, columns, lines), columns)
-            if (rows, size) != (shown, before):
-                shown = rows
-                _write("".join(f"\x1b[{i};1H\x1b[0m\x1b[2K{row}\x1b[0m" for i, row in enumerate(rows, 1)))
+            both = itertools.zip_longest(rows, shown if size == before else ())
+            changed = [(i, row) for i, (row, was) in enumerate(both, 1) if row != was]
+            _write("".join(f"\x1b[{i};1H\x1b[0m\x1b[2K{row}\x1b[0m" for i, row in changed))
+            shown = rows
             until = time.monotonic() + _WORK_S
             while player.is_busy and time.monotonic() < until:
                 player.work()
