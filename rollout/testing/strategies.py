@@ -1,6 +1,7 @@
 """Hypothesis strategies for texts, items, turns, whole sessions, the files of these, and what damage makes of them.
 
-Each is a function that gives a strategy, so that what is drawn can be narrowed. What is drawn shrinks well.
+Each is a function that gives a strategy, so that what is drawn can be narrowed: `said` is everywhere a strategy for the
+texts in it (by default `texts()`), `max_size` how many of its parts there are at the most. What is drawn shrinks well.
 Needs Hypothesis: `pip install 'rollout[testing]'`.
 """
 
@@ -27,25 +28,17 @@ def texts() -> st.SearchStrategy[str]:
 
 
 def user_messages(said: st.SearchStrategy[str] | None = None) -> st.SearchStrategy[Item]:
-    """A message of a person.
-
-    Args:
-        said: What they say, by default `texts()`.
-    """
+    """A message of a person."""
     return (said or texts()).map(lambda text: _message("user", "input_text", text))
 
 
 def answers(said: st.SearchStrategy[str] | None = None) -> st.SearchStrategy[Item]:
-    """A message of the model. Arguments as of `user_messages`."""
+    """A message of the model."""
     return (said or texts()).map(lambda text: _message("assistant", "output_text", text))
 
 
 def tool_calls(said: st.SearchStrategy[str] | None = None) -> st.SearchStrategy[tuple[Item, ...]]:
-    """A call of a tool and its output, of each shape that there is for one.
-
-    Args:
-        said: The arguments and the output, by default `texts()`.
-    """
+    """A call of a tool and its output, of each shape that there is for one."""
     ids = st.integers(1, 10**6).map(lambda n: f"call_{n}")
     return st.one_of(*(st.builds(make, ids, said or texts(), said or texts()) for make in (_function, _custom, _shell)))
 
@@ -63,12 +56,7 @@ def other_items(said: st.SearchStrategy[str] | None = None) -> st.SearchStrategy
 
 
 def turns(said: st.SearchStrategy[str] | None = None, *, max_size: int = 4) -> st.SearchStrategy[Step]:
-    """A turn: a message of a person, then answers, calls with their outputs, other items.
-
-    Args:
-        said: The texts in it, by default `texts()`.
-        max_size: Answers, calls and other items at the most.
-    """
+    """A turn: a message of a person, then answers, calls with their outputs, other items."""
     one = st.one_of(answers(said).map(_alone), tool_calls(said), other_items(said).map(_alone))
     return st.builds(
         lambda first, more: TakeTurn((first, *(item for items in more for item in items))),
@@ -78,32 +66,19 @@ def turns(said: st.SearchStrategy[str] | None = None, *, max_size: int = 4) -> s
 
 
 def steps(said: st.SearchStrategy[str] | None = None) -> st.SearchStrategy[Step]:
-    """One step of a session: mostly a turn, or a rollback (of more turns than there are, too), or a compaction.
-
-    Args:
-        said: The texts in it, by default `texts()`.
-    """
+    """One step of a session: mostly a turn, or a rollback (of more turns than there are, too), or a compaction."""
     rollbacks = st.integers(1, 3).map(RollBack)
     kept = st.lists(st.one_of(user_messages(said), answers(said)), max_size=3)
     return st.one_of(turns(said), turns(said), turns(said), rollbacks, kept.map(lambda items: Compact(tuple(items))))
 
 
 def sessions(said: st.SearchStrategy[str] | None = None, *, max_size: int = 8) -> st.SearchStrategy[list[Step]]:
-    """What a session goes through from its beginning; `Conversation` says what comes of it.
-
-    Args:
-        said: The texts in it, by default `texts()`.
-        max_size: Steps at the most.
-    """
+    """What a session goes through from its beginning; `Conversation` says what comes of it."""
     return st.lists(steps(said), max_size=max_size)
 
 
 def rollouts(taken: st.SearchStrategy[list[Step]] | None = None) -> st.SearchStrategy[bytes]:
-    """The bytes of a rollout, as this library writes it.
-
-    Args:
-        taken: The steps of the session in it, by default `sessions()`.
-    """
+    """The bytes of a rollout, as this library writes it; `taken` are the steps in it, by default `sessions()`."""
     return (taken or sessions()).map(file_of)
 
 

@@ -19,7 +19,6 @@ import termios
 import time
 import tty
 from collections.abc import Iterator, Mapping, Sequence
-from types import FrameType
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 
@@ -290,19 +289,13 @@ def _terminal() -> Iterator[int]:
     with contextlib.ExitStack() as restored:
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is not signal.SIG_IGN:  # which whoever started this has asked for
-                restored.callback(signal.signal, number, signal.signal(number, _stop))
-        restored.callback(_leave, descriptor, before)
-        tty.setraw(descriptor)
-        _write(_ENTER)
-        yield descriptor
-
-
-def _leave(descriptor: int, before: list[int | list[bytes | int]]) -> None:
-    with contextlib.suppress(termios.error):
-        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
-    with contextlib.suppress(OutputClosed, ValueError):
-        _write(_LEAVE)
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
+                restored.callback(signal.signal, number, signal.signal(number, signal.default_int_handler))
+        try:
+            tty.setraw(descriptor)
+            _write(_ENTER)
+            yield descriptor
+        finally:
+            with contextlib.suppress(termios.error):
+                termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+            with contextlib.suppress(OutputClosed, ValueError):
+                _write(_LEAVE)
