@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import rollout
 from rollout.files.sealed.reader import SealedSource
+from rollout.format.lines import BytesSource
 from rollout.limits import KIB, MIB, Limits
 from tests import builders as b
 from tests import strategies as logs
@@ -23,20 +24,16 @@ from tests.reference import fold
 SKIPPABLE = 0x184D2A50
 
 
-class Packed:
-    """Packed bytes as an open file that notes what was read."""
+class Packed(BytesSource):
+    """Packed bytes that note what was read of them."""
 
     def __init__(self, data: bytes) -> None:
-        self.data = data
+        super().__init__(data)
         self.read_bytes = 0
         self.places: set[int] = set()
 
-    @property
-    def size(self) -> int:
-        return len(self.data)
-
     def read_at(self, offset: int, n: int, /) -> bytes:
-        found = self.data[offset : offset + n]
+        found = super().read_at(offset, n)
         self.read_bytes += len(found)
         self.places |= set(range(offset, offset + len(found)))
         return found

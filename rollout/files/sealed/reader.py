@@ -26,8 +26,9 @@ from typing import IO, NamedTuple, cast
 import zstandard
 
 from rollout.errors import SourceError, TooLarge
+from rollout.files.plain import FileSource
 from rollout.format import lines
-from rollout.limits import DEFAULT, KIB, MIB, USUAL_EXPANSION, Limits
+from rollout.limits import DEFAULT, MIB, USUAL_EXPANSION, Limits
 
 MAGIC = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE = range(0x184D2A50, 0x184D2A60)
@@ -38,6 +39,10 @@ _HEADER_BYTES = 18
 _STEP_BYTES = MIB
 _TRIES = 1000
 """So many places are tried, behind bytes that are no frame, for the next one to begin at."""
+
+
+PackedBytes = FileSource | lines.BytesSource
+"""A sealed file as it stands there."""
 
 
 class Frame(NamedTuple):
@@ -82,24 +87,12 @@ def is_sealed(head: bytes) -> bool:
 
 
 class Frames:
-    """The frames of a sealed file, found and unpacked one by one. `bytes_read` counts packed bytes, each once."""
+    """The frames of a sealed file, found and unpacked one by one."""
 
-    def __init__(self, packed: lines.Source, limits: Limits = DEFAULT) -> None:
-        self._source, self._limits = packed, limits
+    def __init__(self, packed: PackedBytes, limits: Limits = DEFAULT) -> None:
+        self.read, self.size, self._limits = packed.read_at, packed.size, limits
         self._unpacker = zstandard.ZstdDecompressor()
         self._tries = _TRIES
-        self.size = packed.size
-        self._covered = lines.Covered()
-
-    @property
-    def bytes_read(self) -> int:
-        return self._covered.count
-
-    def read(self, offset: int, n: int) -> bytes:
-        """Packed bytes."""
-        found = self._source.read_at(offset, n)
-        self._covered.add(offset, offset + len(found))
-        return found
 
     def at(self, offset: int) -> Frame:
         """The frame that begins there; a skippable one has no text. BadFrame."""
@@ -188,17 +181,6 @@ class Frames:
         if frame.text_size is not None and done != frame.text_size:  # the reader ends silently in an unended frame
             raise BadFrame(frame.offset, "a sealed frame does not hold what its header says")
 
-    def unpack(self, frame: Frame) -> bytes:
-        """The text of a frame whose size is known and bounded, at once. BadFrame."""
-        if frame.size <= 2 * (frame.text_size or 0) + KIB:
-            packed = self.read(frame.offset, frame.size)
-            try:
-                if zstandard.frame_content_size(packed) == frame.text_size:
-                    return self._unpacker.decompress(packed, allow_extra_data=False)
-            except zstandard.ZstdError as error:
-                raise BadFrame(frame.offset, f"a sealed frame is damaged: {error}") from None
-        return b"".join(self.stream(frame))
-
     def texts(self) -> Iterator[bytes]:
         """All text in steps, by the frames as they stand and not by a seek table. BadFrame at the first damage."""
         offset = 0
@@ -215,8 +197,8 @@ class SealedSource:
     SourceError if a temporary file is needed and there is no room for it; TooLarge.
     """
 
-    def __init__(self, packed: lines.Source, limits: Limits = DEFAULT, path: Path | None = None) -> None:
-        self._packed, self._limits, self._path = Frames(packed, limits), limits, path
+    def __init__(self, packed: PackedBytes, limits: Limits = DEFAULT, path: Path | None = None) -> None:
+        self._source, self._packed, self._limits, self._path = packed, Frames(packed, limits), limits, path
         self._noted: dict[int, str] = {}
         self._spool: IO[bytes] | None = None
         self._cached: dict[int, bytes] = {}  # two neighbours, for reads over their edge, and the first: it has the meta
@@ -236,7 +218,7 @@ class SealedSource:
 
     @property
     def bytes_read(self) -> int:
-        return self._packed.bytes_read
+        return self._source.bytes_read
 
     @property
     def damage(self) -> list[tuple[int, str]]:
@@ -273,19 +255,13 @@ class SealedSource:
         if i not in self._cached:
             if i:
                 self._cached = {near: text for near, text in self._cached.items() if near == 0 or abs(near - i) == 1}
-            self._cached[i] = self._unpack(self._frames[i])
+            frame = self._frames[i]
+            try:
+                self._cached[i] = b"".join(self._packed.stream(frame))
+            except BadFrame as bad:
+                self._note(bad)
+                self._cached[i] = bytes(frame.text_size or 0)
         return self._cached[i]
-
-    def _unpack(self, frame: Frame) -> bytes:
-        size = frame.text_size or 0
-        try:
-            text = self._packed.unpack(frame)
-            if len(text) == size:
-                return text
-            self._note(BadFrame(frame.offset, "a sealed frame does not hold what its header says"))
-        except BadFrame as bad:
-            self._note(bad)
-        return bytes(size)
 
     def _unpack_all(self) -> int:
         """All text into a temporary file, as far as it can be unpacked; returns its size.
@@ -349,7 +325,7 @@ class SealedSource:
         return frames
 
 
-def first_text(packed: lines.Source, limits: Limits = DEFAULT) -> bytes:
+def first_text(packed: PackedBytes, limits: Limits = DEFAULT) -> bytes:
     """How the text of a sealed file begins, up to `limits.head_bytes`; less if its first frame is damaged or short."""
     frames, found = Frames(packed, limits), b""
     with contextlib.suppress(BadFrame):

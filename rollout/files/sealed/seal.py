@@ -222,13 +222,12 @@ def _check_unchanged(fs: FileSystem, path: Path, plain: ReadFile, before: tuple[
 
 def _texts(path: Path, sealed: AppendFile, limits: Limits, tell: _Steps) -> Iterator[bytes]:
     """All text. WriteError at the first damage; a file that ends before its first frame is none."""
-    frames = Frames(FileSource(sealed), limits)
-    told = 0
+    source, done = FileSource(sealed), 0
     try:
-        for text in frames.texts():
+        for text in Frames(source, limits).texts():
             yield text
-            tell.add(frames.bytes_read - told)
-            told = frames.bytes_read
+            tell.add(source.bytes_read - done)
+            done = source.bytes_read
     except BadFrame as bad:
         remedy = "read it as it is, fork it with copy=True, or restore it from a copy"
         raise WriteError(f"cannot be unsealed: {bad.reason}", path=path, offset=bad.offset, remedy=remedy) from None
