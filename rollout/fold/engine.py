@@ -21,7 +21,7 @@ from rollout.fold.events import Mark, fold_turns
 from rollout.fold.projection import Projection, Reference
 from rollout.fold.rollback import Claims, Standing
 from rollout.format import lines
-from rollout.format.lines import Damage, Piece
+from rollout.format.lines import Damage
 from rollout.format.records import Segment
 from rollout.format.strict_json import decode_value
 from rollout.items.events import Blank, Damaged, Replaced, TurnStarted
@@ -62,8 +62,8 @@ class Answer:
 class Reconstruction:
     """Folds a lineage, newest segment first; `run` once. Observers are shown all; the answer is then but counts.
 
-    `watch` is given each batch of lines that is read. `is_floor` is asked at each `Floor`, `is_enough` whenever
-    observers were shown more: reading stops there if it says so.
+    `watch` is given each batch of lines that is read. `is_enough` is asked whenever observers were shown more, and told
+    the `Floor` if one was reached: reading stops there if it says so.
     """
 
     def __init__(
@@ -74,11 +74,10 @@ class Reconstruction:
         observers: Sequence[Observer] = (),
         progress: Callable[[int, int], None] | None = None,
         watch: Callable[[lines.Batch], None] | None = None,
-        is_floor: Callable[[Floor], bool] | None = None,
-        is_enough: Callable[[], bool] | None = None,
+        is_enough: Callable[[Floor | None], bool] | None = None,
     ) -> None:
         self._segments, self._limits, self._progress = segments, collector.limits, progress
-        self._watch, self._is_floor, self._is_enough = watch, is_floor, is_enough
+        self._watch, self._is_enough = watch, is_enough
         self._collector, self._dialect = collector, collector.dialect
         self._observers = observers
         self._settled = Projection(
@@ -160,7 +159,10 @@ class Reconstruction:
         return False
 
     def _take_odd(self, data: bytes, offset: int, *, is_tail: bool, is_line: bool) -> bool:
-        pieces = self._pieces(data)
+        spare, found = self._limits.spare_odd_lines, self._dialect.split(data, self._limits.depth)
+        pieces = list(found if spare is None else itertools.islice(found, spare + self._collector.seq + 1))
+        if spare is not None and len(pieces) > spare + self._collector.seq:
+            raise TooLarge("holds too many pieces in one line")
         is_blank = not pieces and is_line and b"\0" not in data  # NUL bytes are no line of their own
         if is_blank and self._collector.traces:
             self._collector.note_odd(Blank(), offset, len(data))
@@ -172,20 +174,9 @@ class Reconstruction:
             if piece.envelope is not None:
                 begins = self._collector.take(piece.data, offset + piece.offset, piece.envelope)
             else:
-                found = piece.as_tail() if is_tail and piece is pieces[-1] else piece
-                self._note_damage(found.kind, offset + found.offset, len(found.data), found.reason)
+                odd = piece.as_tail() if is_tail and piece is pieces[-1] else piece
+                self._note_damage(odd.kind, offset + odd.offset, len(odd.data), odd.reason)
         return begins
-
-    def _pieces(self, data: bytes) -> list[Piece[Any]]:
-        """What an odd line holds. TooLarge."""
-        spare, pieces = self._limits.spare_odd_lines, self._dialect.split(data, self._limits.depth)
-        if spare is None:
-            return list(pieces)
-        most = spare + self._collector.seq
-        found = list(itertools.islice(pieces, most + 1))
-        if len(found) > most:
-            raise TooLarge("holds too many pieces in one line")
-        return found
 
     def _note_damage(self, kind: str, offset: int, size: int, reason: str) -> None:
         segment = self._collector.segment
@@ -215,15 +206,12 @@ class Reconstruction:
             return False
         self._settle(at_beginning=False)
         if self._observers:
-            return self._is_at_floor(marks) or (self._is_enough is not None and self._is_enough())
+            is_floor = not self._claims.count and bool(marks) and isinstance(marks[0].event, TurnStarted)
+            floor = Floor(marks[0].segment, marks[0].offset) if is_floor else None
+            return self._is_enough is not None and self._is_enough(floor)
         self._skims = settled.base is None and settled.knows_settings and not settled.has_old_compaction
         self._skims = self._skims and not self._claims
         return settled.is_complete
-
-    def _is_at_floor(self, marks: Sequence[Mark]) -> bool:
-        if self._is_floor is None or self._claims.count or not marks or not isinstance(marks[0].event, TurnStarted):
-            return False
-        return self._is_floor(Floor(marks[0].segment, marks[0].offset))
 
     def _settle(self, *, at_beginning: bool) -> None:
         for marks in self._waiting:

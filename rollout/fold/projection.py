@@ -26,7 +26,6 @@ from rollout.items.events import (
     ItemsRemoved,
     Replaced,
     Settings,
-    UserAnnounced,
     UserMessage,
     WorldState,
 )
@@ -189,12 +188,14 @@ class Projection:
 
     def add(self, marks: Sequence[Mark]) -> None:
         """One folded block, older than all before; its marks oldest first."""
+        standing = [mark for mark in marks if mark.undone_by is None]
         if self.world_open:
-            self._add_world(marks)
+            self._add_world(standing)
         if not self.knows_settings:
-            self._add_settings(marks)
+            for span, of_turn in by_turn(standing):
+                self._add_turn(span, of_turn)
         if self._wants_history and self.base is None:
-            self._add_history(marks)
+            self._add_history(standing)
 
     def skimmed(self, seq: int, segment: int) -> list[bytes]:
         """The lines (newest first) of a run of items that is not part of any block; more can be appended."""
@@ -205,11 +206,9 @@ class Projection:
         assert top.lines is not None
         return top.lines
 
-    def _add_history(self, marks: Sequence[Mark]) -> None:
-        for mark in reversed(marks):
+    def _add_history(self, standing: Sequence[Mark]) -> None:
+        for mark in reversed(standing):
             event = mark.event
-            if not mark.stands:
-                continue
             if isinstance(event, Replaced):
                 self._ops.append(mark)
                 if event.has_items:
@@ -228,17 +227,11 @@ class Projection:
         texts = self._dialect.user_texts(mark.data or self._fetch(mark))
         return _Reduced(1, None if texts is None else plain_user_message(texts))
 
-    def _add_settings(self, marks: Sequence[Mark]) -> None:
-        for span, of_turn in by_turn(marks):
-            if self.knows_settings:
-                return
-            self._add_turn(span, [mark for mark in of_turn if mark.stands])
-
     def _add_turn(self, span: Span | None, standing: Sequence[Mark]) -> None:
         is_user_turn, first, last, is_cleared = False, None, None, False
         for mark in standing:
             event = mark.event
-            if isinstance(event, BOUNDARIES) or (isinstance(event, UserAnnounced) and mark.is_in_turn):
+            if isinstance(event, BOUNDARIES) or mark.is_in_turn:
                 is_user_turn = True
             elif isinstance(event, Settings) and span is not None and span.fits(event.turn_id):
                 first, last, is_cleared = first or event, mark, False
@@ -249,15 +242,13 @@ class Projection:
         if self._reference is None:
             self._reference = ContextCleared() if is_cleared else last if is_user_turn else None
 
-    def _add_world(self, marks: Sequence[Mark]) -> None:
-        for mark in reversed(marks):
-            if not self.world_open:
-                return
-            if mark.stands and isinstance(mark.event, WorldState):
+    def _add_world(self, standing: Sequence[Mark]) -> None:
+        for mark in reversed(standing):
+            if isinstance(mark.event, WorldState):
                 self._world.append((mark, mark.event))
-                self.world_open = not mark.event.is_full
-            elif mark.stands and isinstance(mark.event, Replaced):
+            if isinstance(mark.event, Replaced) or (isinstance(mark.event, WorldState) and mark.event.is_full):
                 self.world_open = False
+                return
 
     def reference(self) -> Reference:
         """S4, from what was added."""

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import bisect
 import dataclasses
+import itertools
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from typing import Literal
 
 
@@ -32,18 +33,21 @@ def align(before: Sequence[Hashable], after: Sequence[Hashable]) -> list[DiffRun
     least = min(len(before), len(after))
     front = next((i for i in range(least) if before[i] != after[i]), least)
     back = next((i for i in range(least - front) if before[-1 - i] != after[-1 - i]), least - front)
-    middle = _pairs(before, after, range(front, len(before) - back), range(front, len(after) - back))
-    kept = [(i, i) for i in range(front)] + middle
-    kept += [(len(before) - back + i, len(after) - back + i) for i in range(back)]
-    return list(_runs(kept, len(before), len(after)))
-
-
-def _pairs(before: Sequence[Hashable], after: Sequence[Hashable], old: range, new: range) -> list[tuple[int, int]]:
     places: defaultdict[Hashable, list[int]] = defaultdict(list)
-    for j in reversed(new):
+    for j in range(len(after) - back - 1, front - 1, -1):
         places[after[j]].append(j)
-    pairs = [(i, places[before[i]].pop()) for i in old if places.get(before[i])]
-    return _longest_rise(pairs)
+    pairs = [(i, places[before[i]].pop()) for i in range(front, len(before) - back) if places.get(before[i])]
+    kept = [(i, i) for i in range(front)] + _longest_rise(pairs)
+    kept += [(len(before) - i, len(after) - i) for i in range(back, 0, -1)]
+    runs: list[DiffRun] = []
+    old = new = 0
+    for _, neighbours in itertools.groupby(enumerate(kept), lambda pair: (pair[1][0] - pair[0], pair[1][1] - pair[0])):
+        (_, (i, j)), *others = neighbours
+        runs += [DiffRun("gone", old, new, i - old), DiffRun("added", i, new, j - new)]
+        runs.append(DiffRun("kept", i, j, 1 + len(others)))
+        old, new = i + 1 + len(others), j + 1 + len(others)
+    runs += [DiffRun("gone", old, new, len(before) - old), DiffRun("added", len(before), new, len(after) - new)]
+    return [run for run in runs if run.count]
 
 
 def _longest_rise(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -61,19 +65,3 @@ def _longest_rise(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
         chain.append(pairs[k])
         k = above[k]
     return chain[::-1]
-
-
-def _runs(kept: list[tuple[int, int]], old: int, new: int) -> Iterator[DiffRun]:
-    i = j = at = 0
-    while at < len(kept) or i < old or j < new:
-        next_i, next_j = kept[at] if at < len(kept) else (old, new)
-        if i < next_i:
-            yield DiffRun("gone", i, j, next_i - i)
-        if j < next_j:
-            yield DiffRun("added", next_i, j, next_j - j)
-        i, j, first = next_i, next_j, at
-        while at < len(kept) and kept[at] == (i + at - first, j + at - first):
-            at += 1
-        if at > first:
-            yield DiffRun("kept", i, j, at - first)
-        i, j = i + at - first, j + at - first

@@ -81,7 +81,7 @@ class Tally:
 
     def see(self, marks: Sequence[Mark]) -> None:
         """One settled block, older than all before."""
-        self._count_turns(marks)
+        self.turns += sum(span is not None and turn_stands(of_turn) for span, of_turn in by_turn(marks))
         for mark in reversed(marks):
             if isinstance(mark.event, Damaged) and mark.segment == 0:
                 self.damaged.add(mark.newlines)
@@ -101,9 +101,6 @@ class Tally:
         older = base_items or b""
         return self._messages + sum(older[: max(0, len(older) - self._removed)])
 
-    def _count_turns(self, marks: Sequence[Mark]) -> None:
-        self.turns += sum(span is not None and turn_stands(of_turn) for span, of_turn in by_turn(marks))
-
     def _count_messages(self, marks: Sequence[Mark]) -> None:
         """Down to the base; an items_removed takes the newest items before it, whatever stands between them."""
         for mark in reversed(marks):
@@ -114,21 +111,13 @@ class Tally:
             elif isinstance(mark.event, Replaced) and mark.event.has_items:
                 return
             elif isinstance(mark, Run) and mark.refs is not None:
-                self._count_run(mark.refs)
-            elif mark.is_item:
-                self._count_item(isinstance(mark.event, UserMessage))
-
-    def _count_run(self, refs: Sequence[int]) -> None:
-        for ref in refs:
-            code = unpack(ref)[1]
-            if code <= _SAID:
-                self._count_item(code == _SAID)
-
-    def _count_item(self, is_message: bool) -> None:
-        if self._removed:
-            self._removed -= 1
-        else:
-            self._messages += is_message
+                items = [code == _SAID for _, code in map(unpack, mark.refs) if code <= _SAID]
+                self._messages += sum(items[self._removed :])
+                self._removed = max(0, self._removed - len(items))
+            elif mark.is_item and self._removed:
+                self._removed -= 1
+            elif isinstance(mark.event, UserMessage):
+                self._messages += 1
 
 
 def tell_items(dialect: Dialect, entries: Sequence[Entry]) -> bytes:

@@ -85,7 +85,7 @@ class Explanation:
                 gatherer,
                 observers=seeing,
                 progress=progress,
-                is_floor=lambda floor: not whole and floor.segment > 0,
+                is_enough=lambda floor: not whole and floor is not None and floor.segment > 0,
             ).run()
             self._segments = [(segment.thread, segment.path) for segment in lineage.segments]
             self._hidden = [] if origin.size is not None else _hidden_lines(lineage)
@@ -198,9 +198,15 @@ def statuses_back_to(
     `oldest` is the number of a segment and an offset in it. No more is read than what became of these lines needs.
     """
     statuses = LineStatuses()
-    is_enough = None if oldest is None else lambda: statuses.oldest >= (oldest[0], -oldest[1])
+    wanted = None if oldest is None else (oldest[0], -oldest[1])
     collector = Collector(CODEX, wants_items=False, traces=True, limits=limits)
-    Reconstruction(segments, collector, observers=[statuses.see], progress=progress, is_enough=is_enough).run()
+    Reconstruction(
+        segments,
+        collector,
+        observers=[statuses.see],
+        progress=progress,
+        is_enough=lambda _: wanted is not None and statuses.oldest >= wanted,
+    ).run()
     return statuses
 
 

@@ -73,11 +73,6 @@ def speaker(history: History, index: int) -> str | None:
     return None if history.dialect.is_contextual("user", texts_of(item)) else head.role
 
 
-def count_messages(history: History) -> int:
-    """How many messages a history shows."""
-    return sum(1 for _ in _newest_first(history))
-
-
 def fit_messages(history: History, budget_bytes: int) -> Fitted:
     """The newest messages in at most `budget_bytes` of UTF-8, from LEAST_BUDGET_BYTES on."""
     found, budget_bytes = _newest_first(history), budget_bytes - len(framed(""))

@@ -239,7 +239,7 @@ class _Log:
             observers=[self._see],
             progress=self._tell,
             watch=self._watch,
-            is_floor=self._ends_at,
+            is_enough=lambda floor: floor is not None and self._ends_at(floor),
         ).run()
         if self._below is None:
             self._end_part(0)
