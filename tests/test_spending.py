@@ -14,7 +14,7 @@ from rollout.dialects.codex.tokens import read_gauge
 from rollout.fold.tokens import day_of, seconds_between
 from rollout.home.index.entry import Entry
 from rollout.home.index.scan import Scan, scan
-from rollout.items.calls import has_failed, name_of
+from rollout.items.texts import has_failed, name_of
 from rollout.items.tokens import Tokens
 from tests import builders as b
 from tests import metered as m

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -167,17 +166,6 @@ NO_RECORDS = (Damaged, Blank)
 ITEMS, UNSEEN = Items(), Unseen()
 
 
-class LineRun(Protocol):
-    """Neighbouring lines without events of their own, as a sink collects them; see `rollout.fold.events.Run`."""
-
-    event: Event
-    offset: int
-    size: int
-    count: int
-    lines: list[bytes] | None
-    refs: array[int] | None
-
-
 class EventSink(Protocol):
     """What a dialect's loops over lines give the records to, newest first."""
 
@@ -197,8 +185,11 @@ class EventSink(Protocol):
     @property
     def marks(self) -> Sequence[object]: ...
     def count(self, n: int) -> None: ...
-    def run(self, offset: int, size: int) -> LineRun: ...
-    def trace(self, offset: int, size: int, kind: int) -> LineRun: ...
+    def run(self, offset: int, size: int) -> Any:
+        """The mark of the run of lines that a line goes on with; see `rollout.fold.events.Run`."""
+        ...
+
+    def trace(self, offset: int, size: int, kind: int) -> Any: ...
     def take(self, data: bytes, offset: int, record: Any) -> bool: ...
 
 

@@ -157,9 +157,7 @@ class Redactor:
         if len(text) < _LEAST_CHARACTERS or (text.startswith("data:image/") and _PICTURE.fullmatch(text)):
             return text
         if text[0] in "{[" and "\\" in text:
-            with contextlib.suppress(
-                ValueError, RecursionError
-            ):  # what is too deep, or a number too long, to be written
+            with contextlib.suppress(ValueError, RecursionError):  # a number too long to be written, say
                 before, cleaned = self.total, self.value(value_in(text))
                 text = text if self.total == before else _encode(cleaned).decode()
         return self.text(text)

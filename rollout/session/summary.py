@@ -20,8 +20,8 @@ from rollout.files.thread_names import read_names
 from rollout.fold.session_counts import Gauge, Meter, MeteringCollector
 from rollout.fold.tokens import Running, TokenSpend, seconds_between
 from rollout.fold.turn_list import Turn
-from rollout.items.calls import CALLS, OUTPUTS, has_failed, name_of
 from rollout.items.events import LineKind, Replaced, TurnsRemoved
+from rollout.items.texts import CALLS, OUTPUTS, has_failed, name_of
 from rollout.items.tokens import TokenNote, Tokens
 from rollout.limits import DEFAULT, Limits
 from rollout.session.explanation import Explained, Explanation

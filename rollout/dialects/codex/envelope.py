@@ -8,6 +8,7 @@ nothing here knows what a record means.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from typing import Generic, TypeVar
@@ -146,20 +147,14 @@ def holds_record(data: bytes, depth: int = DEFAULT.depth) -> bool:
 
 
 def _salvage(line: bytes, begin: int, end: int, depth: int) -> Iterator[Piece[Envelope]]:
+    """What stands there: one record, or those behind a torn one, each with what lies before it."""
     piece = _try_piece(line, begin, end, depth)
     if piece is None:
         return
-    if piece.envelope is not None:
-        yield piece
-        return
-    cuts = [found.start() for found in _RECORD_BEGIN.finditer(line, begin, end) if found.start() > piece.offset]
-    if not cuts:
-        yield piece
-        return
-    for first, last in zip([begin, *cuts], [*cuts, end], strict=True):
-        part = _try_piece(line, first, last, depth)
-        if part is not None:
-            yield part
+    found = [] if piece.envelope is not None else _RECORD_BEGIN.finditer(line, piece.offset + 1, end)
+    cuts = [each.start() for each in found]
+    parts = (_try_piece(line, *part, depth) for part in itertools.pairwise([begin, *cuts, end]))
+    yield from filter(None, parts if cuts else [piece])
 
 
 def _try_piece(line: bytes, begin: int, end: int, depth: int) -> Piece[Envelope] | None:

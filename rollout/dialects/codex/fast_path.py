@@ -7,6 +7,7 @@ one decoding of its envelope and a few comparisons. A line that is odd in any wa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -15,7 +16,7 @@ from rollout.dialects.codex.envelope import decode_envelope
 from rollout.dialects.codex.events import EVENTS
 from rollout.dialects.codex.items import is_whole
 from rollout.format.strict_json import is_too_deep, is_utf8
-from rollout.items.events import ITEMS, EventSink, LineKind, LineRun
+from rollout.items.events import ITEMS, EventSink, LineKind
 from rollout.items.kinds import HIDDEN_ITEM_TYPES, ITEM_TYPES, Head
 from rollout.items.shapes import is_plainly_whole
 
@@ -58,7 +59,7 @@ def collect(sink: EventSink, lines: Sequence[bytes], i: int, end: int, *, stop: 
         numbers = types("response_item"), types("response_item"), types("event_msg")
     shallow_bytes = 2 * depth  # too short to be nested deeper
     counted = i  # lines above it are in the sink's counts
-    run: LineRun | None = None  # that the next plain line goes on with
+    run: Any = None  # that the next plain line goes on with
     begins = False
     while i > stop and not begins:
         data = lines[i]
@@ -94,7 +95,6 @@ def collect(sink: EventSink, lines: Sequence[bytes], i: int, end: int, *, stop: 
                 counted = i - 1
                 run = sink.trace(begin, len(data), code) if traces else sink.run(begin, len(data))
             elif traces:
-                assert run.refs is not None
                 run.refs.append(begin << 3 | code)
             if note is not None:
                 note(numbers[code][type])

@@ -22,8 +22,8 @@ from rollout.dialects.codex.contextual import IMAGE_TAG, is_contextual
 from rollout.dialects.codex.encoder import split_plans
 from rollout.dialects.codex.names import TURN_STARTED
 from rollout.format.strict_json import decode_value, value_at, value_in
-from rollout.items.calls import OUTPUTS, has_failed, printed_by
 from rollout.items.kinds import texts_in
+from rollout.items.texts import OUTPUTS, has_failed, printed_by
 from rollout.limits import DEFAULT
 
 PAGINATED = "paginated"

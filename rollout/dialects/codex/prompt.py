@@ -19,9 +19,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rollout.dialects.codex.contextual import is_program_message
-from rollout.items.calls import CALLS
 from rollout.items.history import History
 from rollout.items.kinds import HIDDEN_ITEM_TYPES, SESSION_ITEM, Item
+from rollout.items.texts import CALLS
 from rollout.items.truncation import Truncation, cut_text
 
 PROGRAM_KEYS = frozenset({"metadata", "internal_chat_message_metadata_passthrough"})
