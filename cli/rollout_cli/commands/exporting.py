@@ -92,7 +92,7 @@ def _pieces(
         pieces, paths = values.to_openai(state, redactor, images=images), {str(state.path)}
     else:
         chronicle = Chronicle(ref, home, advance, at=moment)
-        check_is_rollout(chronicle.path, chronicle.has_records)
+        check_is_rollout(chronicle.path, bool(chronicle.statuses.keys() - {"damaged", "blank"}))
         paths = {path for path in chronicle.paths if path is not None}
         if form is Form.jsonl:
             pieces = values.to_jsonl(chronicle, redactor)

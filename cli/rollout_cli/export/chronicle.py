@@ -71,8 +71,6 @@ class Chronicle:
         """All files that its lines lie in."""
         self.path: str | None = None
         """The file itself, which the newest line lies in; one of its bases, if it has no line."""
-        self.is_continued = False
-        """Whether lines of other files stand before its own."""
         self.statuses: collections.Counter[str] = collections.Counter()
         lines = itertools.groupby(self._explanation, lambda line: line.turn)
         self.sections = [self._survey(turn, group) for turn, group in lines]
@@ -95,11 +93,6 @@ class Chronicle:
         own = self.session.get("id")
         return own if isinstance(own, str) else None if self.path is None else thread_of(Path(self.path))
 
-    @property
-    def has_records(self) -> bool:
-        """Whether any line could be read."""
-        return bool(self.statuses.keys() - {"damaged", "blank"})
-
     def read(
         self, wanted: Callable[[rollout.Explained], bool] | None = None, *, shows_progress: bool = True
     ) -> Iterator[tuple[Section, Entries]]:
@@ -118,7 +111,6 @@ class Chronicle:
             if line.path != self.path or not self.paths:
                 self.path = line.path
                 self.paths.add(line.path)
-            self.is_continued = self.is_continued or line.inherited is not None
             self.statuses[line.status] += 1
             if line.status in SEEN:
                 seen.add((line.status, line.by if line.status == "replaced" else None))

@@ -38,7 +38,7 @@ def to_json(chronicle: Chronicle, redactor: Redact) -> Iterator[bytes]:
 
 def to_jsonl(chronicle: Chronicle, redactor: Redact) -> Iterator[bytes]:
     """The records, one a line."""
-    own = chronicle.meta if chronicle.is_continued and chronicle.session else None
+    own = chronicle.meta if len(chronicle.paths) > 1 and chronicle.session else None
     if own is not None:
         yield encode(_clean(own.detached, redactor)) + b"\n"
     for _, entries in chronicle.read():
