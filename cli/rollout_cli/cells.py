@@ -7,6 +7,7 @@ A wide character takes two columns, a combining one none, and what is escaped ta
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ _GAPS = re.compile(r"[ \t\n]+")
 
 
 class Column(NamedTuple):
-    """A column of a table: its heading and width. A terminal with less than `least_columns` does not show it."""
+    """A column of a table: its heading and width. One of no width is not shown, nor where `least_columns` are more."""
 
     name: str
     columns: int
@@ -35,7 +36,8 @@ class Table:
 
     def __init__(self, parts: Sequence[Column], last: str, columns: int | None) -> None:
         self._names = [*(part.name for part in parts), last]
-        self._shown = [(i, part) for i, part in enumerate(parts) if columns is None or part.least_columns <= columns]
+        room = sys.maxsize if columns is None else columns
+        self._shown = [(i, part) for i, part in enumerate(parts) if part.columns and part.least_columns <= room]
         self._gap = "  " if columns is None or columns >= NARROW_COLUMNS else " "
         used = sum(part.columns + len(self._gap) for _, part in self._shown)
         self.room = None if columns is None else max(columns - used, 0)

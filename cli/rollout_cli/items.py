@@ -1,6 +1,6 @@
-"""A model-visible item in words: a label, and one text.
+"""A model-visible item in words, or any other record: a label, and one text.
 
-Items are other people's data: any key may be missing or of any type, and none of that is an error here.
+Both are other people's data: any key may be missing or of any type, and none of that is an error here.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 import rollout
+from rollout_cli.units import count
 
 Item = Mapping[str, Any]
 SUMMARY = "summary"
@@ -52,6 +53,51 @@ def describe_at(items: Sequence[Item], index: int) -> Described:
     told = describe(items[index])
     is_summary = isinstance(items, rollout.History) and items.is_summary(index)
     return told._replace(label=SUMMARY) if is_summary else told
+
+
+def describe_record(record: rollout.Record) -> Described:
+    """A record in words: an item, what is told of a turn, of tokens or settings, what was taken back or compacted.
+
+    One of which nothing is known is shown as the JSON of its payload.
+    """
+    payload = record.payload
+    told = rollout.tell(record.type, record.kind, payload)
+    match told.kind:
+        case "item" if isinstance(payload, Mapping) and not told.text:
+            return describe(payload)
+        case "start":
+            return Described("turn", told.text or "(no id)")
+        case "end":
+            return Described("completed", "")
+        case "abort":
+            return Described("aborted", told.text)
+        case "compaction":
+            return Described(record.type, _replaced(told))
+        case "rollback":
+            return Described("rollback", f"{_amount(told.text, 'turn')} taken back")
+        case "removal":
+            return Described("removal", f"{_amount(told.text, 'item')} taken out")
+        case "tokens" if record.tokens is not None:
+            return Described("tokens", f"{record.tokens.total:,} in all")
+        case "tokens" | "error" | "context" | "session":
+            return Described(told.kind, told.text or to_json(payload))
+        case _:
+            return Described(record.kind or record.type, told.text or to_json(payload))
+
+
+def _amount(text: str, noun: str) -> str:
+    return count(int(text), noun) if text.isdecimal() else text
+
+
+def _replaced(told: rollout.Told) -> str:
+    if told.items is None:
+        return f"the user's messages and a summary for what came before:\n{told.text}".rstrip(":\n")
+    lines = [f"{count(len(told.items), 'item')} for what came before:", *([told.text] if told.text else [])]
+    for item in told.items:
+        is_item = isinstance(item, Mapping)
+        known = describe(item, left_by=told.text or None) if is_item else Described("damaged", to_json(item))
+        lines.append(f"{known.label}: {known.text}")
+    return "\n".join(lines)
 
 
 def is_known(item: Item) -> bool:

@@ -166,7 +166,8 @@ def progress(counted: str | None = None) -> Iterator[ProgressCallback | None]:
     It takes bytes, unless it says what is `counted`. The bar appears once the work is long, and goes at the end of the
     block.
     """
-    if sys.stderr is None or not sys.stderr.isatty():
+    is_dumb = os.environ.get("TERM", "").lower() in {"dumb", "unknown"}  # cannot draw over what it has drawn
+    if sys.stderr is None or not sys.stderr.isatty() or is_dumb:
         yield None
         return
     with contextlib.ExitStack() as shown:
@@ -188,15 +189,12 @@ def _start_bar(shown: contextlib.ExitStack, total: int, counted: str | None) -> 
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    console = Console(stderr=True)
-    if console.is_dumb_terminal:  # it cannot draw over what it has drawn
-        return lambda done, total: None
     bar = shown.enter_context(
         Progress(
             BarColumn(),
             *([DownloadColumn(binary_units=True)] if counted is None else [MofNCompleteColumn(), TextColumn(counted)]),
             TimeRemainingColumn(),
-            console=console,
+            console=Console(stderr=True),
             transient=True,
         )
     )

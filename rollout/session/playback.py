@@ -88,12 +88,6 @@ class Step:
         return found if isinstance(found, dict) else None
 
     @property
-    def tokens(self) -> Tokens | None:
-        """The totals of the session, where the line tells them."""
-        note = _note_of(self.record)
-        return None if note is None or note.reading is None else note.reading.totals
-
-    @property
     def is_story(self) -> bool:
         """Whether it tells something to people that no other line tells."""
         return self.kind in _STORY

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from rollout.dialects.codex import envelope as codec
+from rollout.dialects.codex.dialect import CODEX
 from rollout.dialects.codex.session_meta import without_base
 from rollout.files.encrypted.keys import Cipher
 from rollout.files.source import AnySource, find
@@ -22,6 +23,7 @@ from rollout.format import lines, strict_json
 from rollout.format import records as stream
 from rollout.format.labels import UNLABELLED, Label, label_of
 from rollout.format.records import Line, Segment
+from rollout.items.tokens import Tokens
 from rollout.limits import DEFAULT, Limits
 
 DAMAGED = "damaged"
@@ -81,6 +83,12 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     def tags(self) -> dict[str, str]:
         """The label's."""
         return dict(self.label.tags)
+
+    @property
+    def tokens(self) -> Tokens | None:
+        """The totals of the session, where the record tells them."""
+        note = CODEX.token_note(self.data, self.envelope) if self.data else None
+        return None if note is None or note.reading is None else note.reading.totals
 
     @property
     def value(self) -> Any:

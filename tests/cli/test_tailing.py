@@ -48,9 +48,9 @@ def test_the_newest_lines_are_rows_with_what_became_of_them(home: Path) -> None:
         ["8", "event        task_started          t2"],
         ["9", "rolled back  turn_context          gpt-5"],
         ["10", "rolled back  user                  二つ目の質問 🎉"],
-        ["11", "event        token_count           1,234 tokens"],
+        ["11", "event        token_count           1,234 in all"],
         ["12", "event        task_complete         t2"],
-        ["13", "event        thread_rolled_back    1 turn"],
+        ["13", "event        thread_rolled_back    1 turn taken back"],
         ["14", "not JSON: invalid character (byte 0)"],
     ]
 

@@ -60,14 +60,13 @@ def read(
     ref = reference(ref, home)
     found = rollout.agent_tools.read_session(ref, budget_bytes=budget, current=current, home=store)
     asked = budget
-    while not json and (excess := _printed_bytes(found.text) - budget) > 0 and asked - excess >= _LEAST_BUDGET_BYTES:
-        asked -= excess  # what is escaped takes more room
+    while not json:
+        excess = len(printable(found.text, lines=True).encode()) + 1 - budget  # what is escaped takes more room
+        if excess <= 0 or asked - excess < _LEAST_BUDGET_BYTES:
+            break
+        asked -= excess
         found = rollout.agent_tools.read_session(ref, budget_bytes=asked, current=current, home=store)
     return show(json, transcript_json(found), lambda _: [Block(found.text, indent_columns=0)])
-
-
-def _printed_bytes(text: str) -> int:
-    return len(printable(text, lines=True).encode()) + 1
 
 
 def mcp(home: Home = None, current: Current = None) -> int:

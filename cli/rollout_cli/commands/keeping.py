@@ -111,7 +111,11 @@ def seal(
     if (older_than is None) == (not refs):
         raise rollout.UsageError("give ids, or --older-than", remedy="see rollout seal --help")
     store = open_store(home)
-    paths = resolve_all(store, refs or []) if older_than is None else list(_older(store, options.age(older_than)))
+    paths = resolve_all(store, refs or [])
+    if older_than is not None:
+        until = datetime.datetime.now(datetime.UTC) - options.age(older_than)
+        written = [(row.path, row.updated) for row in _all_files(store) if not row.sealed]
+        paths = [path for path, at in written if at is not None and datetime.datetime.fromisoformat(at) < until]
     sealed: list[rollout.SealResult] = []
     keys = "plain_bytes sealed_bytes"
 
@@ -273,14 +277,6 @@ def _detaching(change: Callable[..., Path], detach_forks: bool) -> Callable[[Pat
             raise rollout.InUse(error.message, path=error.path, remedy=_DETACH) from error
 
     return act
-
-
-def _older(store: "rollout.Store", age: datetime.timedelta) -> Iterator[Path]:
-    """The plain files that were last written that long ago, reverts and archived ones too."""
-    before = datetime.datetime.now(datetime.UTC) - age
-    for row in _all_files(store):
-        if not row.sealed and row.updated is not None and datetime.datetime.fromisoformat(row.updated) < before:
-            yield row.path
 
 
 def _all_files(store: "rollout.Store") -> "Iterator[rollout.SessionRow]":

@@ -1,5 +1,6 @@
 """One session, read: reconstruct, history, turns, explain, verify, repair, show, diff, tail."""
 
+import functools
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -231,10 +232,7 @@ def tail(
         interval_s=options.age(interval).total_seconds() if interval else 0.25,
     ):
         is_silent = False
-        if json:
-            out.print_json(line_views.followed_json(event))
-        else:
-            out.print(line_views.followed_rows(event, out.columns))
+        show_view(json, line_views.followed_json(event), functools.partial(line_views.followed_rows, event), out)
         if follow:
             terminal.flush()
     if is_silent and (kind or status or turn) and not (json or everything):

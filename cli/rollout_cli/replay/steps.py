@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 
 import rollout
 from rollout_cli.cells import NARROW_COLUMNS, cut, preview, short_id, width
-from rollout_cli.items import STYLES, Described, describe, to_json
+from rollout_cli.items import STYLES, Described, describe, describe_record
 from rollout_cli.terminal import Block, Line
 from rollout_cli.units import count, duration, local_time, seconds_between
 from rollout_cli.views import array, pick
@@ -38,27 +38,7 @@ def describe_step(step: rollout.Step) -> Described:
         return describe(step.item or {})
     if step.status == "damaged" or step.kind == "damaged":
         return Described("damaged", step.reason or "no record")
-    payload = step.record.payload
-    told = rollout.tell(step.record.type, step.record.kind, payload)
-    match told.kind:
-        case "start":
-            return Described("turn", told.text or "(no id)")
-        case "end":
-            return Described("completed", "")
-        case "abort":
-            return Described("aborted", told.text)
-        case "compaction":
-            return Described(step.name, _compaction(told))
-        case "rollback":
-            return Described("rollback", f"{count(int(told.text), 'turn')} taken back")
-        case "removal":
-            return Described("removal", f"{count(int(told.text), 'item')} taken out")
-        case "tokens" if step.tokens is not None:
-            return Described("tokens", f"{step.tokens.total:,} in all")
-        case "tokens" | "error" | "context" | "session":
-            return Described(told.kind, told.text or to_json(payload))
-        case _:
-            return Described(step.name, to_json(payload))
+    return describe_record(step.record)
 
 
 def style_of(step: rollout.Step, label: str) -> str:
@@ -83,7 +63,7 @@ class Clock:
         if step.kind == "start":
             self.began = step.record.timestamp
         elif step.kind == "tokens":
-            self.total = step.tokens or self.total
+            self.total = step.record.tokens or self.total
 
 
 def row(step: rollout.Step, clock: Clock, columns: int | None, mark: str = " ") -> Line:
@@ -166,14 +146,3 @@ def paced(
 def wait_seconds(before: str | None, after: str | None, speed: float) -> float:
     """How long to wait between two recorded times."""
     return min((seconds_between(before, after) or 0) / speed, LONGEST_WAIT_S)
-
-
-def _compaction(told: rollout.Told) -> str:
-    if told.items is None:
-        return f"the user's messages and a summary for what came before:\n{told.text}".rstrip(":\n")
-    lines = [f"{count(len(told.items), 'item')} for what came before:", *([told.text] if told.text else [])]
-    for item in told.items:
-        is_item = isinstance(item, Mapping)
-        known = describe(item, left_by=told.text or None) if is_item else Described("damaged", to_json(item))
-        lines.append(f"{known.label}: {known.text}")
-    return "\n".join(lines)

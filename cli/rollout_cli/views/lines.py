@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator
 
 import rollout
 from rollout_cli.cells import LABEL_CHARS, NARROW_COLUMNS, Column, Table, id_columns, preview, short_id
-from rollout_cli.items import STYLES, describe
+from rollout_cli.items import STYLES, Described, describe_record
 from rollout_cli.terminal import Row, Wrapped, fact
 from rollout_cli.units import clock_time, count, size
 from rollout_cli.views import array, encode, members, pick
@@ -18,8 +17,6 @@ _NEW_FILES = "torn damaged backup"
 _UNDONE = ("rolled_back", "replaced", "removed")
 _STYLES = {"visible": "green", "damaged": "red", **dict.fromkeys(_UNDONE, "dim")}
 _WIDE_COLUMNS = 76
-_SAID = ("message", "text", "reason", "last_agent_message", "model", "cwd")
-"""What tells most of a record that is no item, the first that is there."""
 _REMEDIES = {
     "torn": "nothing to do: the write was never finished; the next writer cuts it off",
     "base": "put the file of that thread back into the home, or name the home with --home",
@@ -86,7 +83,10 @@ def followed_rows(event: rollout.FollowEvent, columns: int | None) -> Iterator[R
     if record is None:
         yield (f"{event.happened:>6}  ", "bold yellow"), (event.what or "", "yellow")
         return
-    label, text = _said(record, columns)
+    told = Described("", record.reason or "") if record.is_damaged else describe_record(record)
+    is_item = rollout.tell(record.type, record.kind).kind == "item"
+    label = told.label if is_item or record.is_damaged else record.kind or record.type
+    text = ("" if told.label == "turn" else told.text) or short_id(event.turn_id or "", columns)
     parts = (
         Column("line", 4 if columns is not None and columns < NARROW_COLUMNS else 6, is_number=True),
         Column("time", 8, least_columns=_WIDE_COLUMNS),
@@ -189,37 +189,3 @@ def where(found: rollout.Damage | rollout.Note, path: object) -> str:
     """The line or byte, and the file where it is not the one that was asked about."""
     place = place_of(found.line, found.offset)
     return place if found.path is None or str(found.path) == str(path) else f"{place} of {found.path}"
-
-
-def _said(record: rollout.Record, columns: int | None) -> tuple[str, str]:
-    """What a record is, and what it says."""
-    payload: Any = record.payload
-    if record.is_damaged:
-        return "", record.reason or ""
-    if not isinstance(payload, Mapping):
-        return record.kind or record.type, ""
-    if record.type == "response_item":
-        described = describe(payload)
-        return described.label, described.text
-    if record.kind == "token_count":
-        return record.kind, _tokens(payload)
-    words = next((payload[key] for key in _SAID if payload.get(key) and isinstance(payload[key], str)), None)
-    return record.kind or record.type, _counted(payload, columns) if words is None else words
-
-
-def _counted(payload: Mapping[str, Any], columns: int | None) -> str:
-    """What it takes back, or the turn that it is of."""
-    for key, noun in (("num_turns", "turn"), ("num_items", "item")):
-        if isinstance(payload.get(key), int):
-            return count(payload[key], noun)
-    items, turn = payload.get("replacement_history"), payload.get("turn_id")
-    if isinstance(items, list):
-        return f"to {count(len(items), 'item')}"
-    return short_id(turn, columns) if isinstance(turn, str) else ""
-
-
-def _tokens(payload: Mapping[str, Any]) -> str:
-    info = payload.get("info")
-    totals = info.get("total_token_usage") if isinstance(info, Mapping) else None
-    total = totals.get("total_tokens") if isinstance(totals, Mapping) else None
-    return f"{total:,} tokens" if isinstance(total, int) else ""

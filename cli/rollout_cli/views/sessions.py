@@ -61,17 +61,15 @@ def listing_rows(
     ]
     if not table:
         return
-    heading = ("id", sort, "turns", "msgs", "size", "marks", "cwd", "branch")
-    shown = [i for i in range(len(heading)) if i < 5 or any(cells[i] for cells in table)]
-    widths = [max(width(cells[i]) for cells in (heading, *table)) for i in shown]
-    parts = [
-        Column(heading[i], wide, 2 <= i < 5, _LEAST_COLUMNS.get(heading[i], 0))
-        for i, wide in zip(shown, widths, strict=True)
-    ]
+    headings = ("id", sort, "turns", "msgs", "size", "marks", "cwd", "branch")
+    parts = []
+    for name, *texts in zip(headings, *table, strict=True):
+        wide = max(map(width, (name, *texts))) if any(texts) else 0
+        parts.append(Column(name, wide, name in {"turns", "msgs", "size"}, _LEAST_COLUMNS.get(name, 0)))
     layout = Table(parts, "name or first message", columns)
     yield layout.heading()
     for row, cells in zip(found, table, strict=True):
-        yield (*layout.row([*(cells[i] for i in shown), ""]), _title(row, columns))
+        yield (*layout.row([*cells, ""]), _title(row, columns))
 
 
 def transcript_json(read: agent_tools.Transcript) -> Iterator[bytes]:

@@ -286,9 +286,9 @@ def _scalar(value: object) -> str:
 def _context(context: Mapping[str, Any] | None) -> str:
     if context is None:
         return "none: the next turn gives the model its whole context again"
-    policy = context.get("approval_policy")
-    words = {**context, "approval_policy": None if policy is None else f"approval {_scalar(policy)}"}
-    return _join(words, "model", "effort", "cwd", "approval_policy", "turn_id") or to_json(context)
+    policies = {key: value for key, value in context.items() if key.endswith("_policy") and isinstance(value, str)}
+    words = {**context, **{key: f"{key.removesuffix('_policy')} {value}" for key, value in policies.items()}}
+    return _join(words, "model", "effort", "cwd", *policies, "turn_id") or to_json(context)
 
 
 def _last(items: rollout.History, label: str) -> str | None:

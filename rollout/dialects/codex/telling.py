@@ -28,7 +28,7 @@ _EVENTS: dict[str | None, tuple[str, tuple[str, ...]]] = {
     "context_compacted": ("compaction_end", ()),
 }
 """What each type is called here, and the keys of what it says."""
-_OTHER: tuple[str, tuple[str, ...]] = ("other", ())
+_OTHER: tuple[str, tuple[str, ...]] = ("other", ("message", "text", "reason"))
 
 
 class Told(NamedTuple):
