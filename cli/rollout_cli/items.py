@@ -85,8 +85,8 @@ def describe_record(record: rollout.Record) -> Described:
             return Described(record.kind or record.type, told.text or to_json(payload))
 
 
-def _amount(text: str, noun: str) -> str:
-    return count(int(text), noun) if text.isdecimal() else text
+def _amount(number: str, noun: str) -> str:
+    return f"{number or '?'} {noun}{'' if number == '1' else 's'}"
 
 
 def _replaced(told: rollout.Told) -> str:
