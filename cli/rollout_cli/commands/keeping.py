@@ -101,7 +101,7 @@ def seal(
         str | None, typer.Option("--older-than", metavar="AGE", help="All that were not written for so long: 30d, 12h.")
     ] = None,
     level: Annotated[int, typer.Option("--level", min=1, max=22, metavar="N", help="How hard to pack.")] = 3,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list what would be sealed.")] = False,
+    dry_run: DryRun = False,
 ) -> int:
     """Pack sessions to a fraction of their size.
 

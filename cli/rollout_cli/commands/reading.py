@@ -198,12 +198,7 @@ def tail(
     everything: Annotated[bool, typer.Option("--all", help="Begin with the first line.")] = False,
     kind: Annotated[
         list[str] | None,
-        typer.Option(
-            "--kind",
-            metavar="KIND",
-            help="Only such lines: message, turn_context, …",
-            autocompletion=kinds,
-        ),
+        typer.Option("--kind", metavar="KIND", help="Only such lines: message, turn_context, …", autocompletion=kinds),
     ] = None,
     status: Statuses = None,
     turn: options.TurnId = None,
@@ -258,12 +253,8 @@ def check_is_rollout(path: str | os.PathLike[str] | None, has_records: bool) -> 
 
 def _find_line(lines: "Iterable[rollout.Explained]", number: int) -> "list[rollout.Explained]":
     """Line `number` of the log, and of each log that it goes on from."""
-    found, last = [], 0
-    for each in lines:
-        if each.line == number:
-            found.append(each)
-        if each.inherited is None:
-            last = each.line
+    found = [each for each in lines if each.line == number]
     if not found:
+        last = max((each.line for each in lines if each.inherited is None), default=0)
         raise rollout.UsageError(f"there is no line {number}", remedy=f"give --line a number from 1 to {last}")
     return found

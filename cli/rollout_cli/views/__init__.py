@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import json as python_json
+import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -35,13 +36,14 @@ def show(
 
 
 def pick(value: object, keys: str) -> dict[str, Any]:
-    """The attributes of a result that its JSON has, in order: their names, or `key=name` where the key is another."""
-    return {key: getattr(value, name) for key, name in _named(keys)}
+    """The attributes that JSON has, in order: their names, or `key=name` where the key is another; `a.b` is b of a."""
+    return {key: get(value) for key, get in _getters(keys)}
 
 
 @functools.cache
-def _named(keys: str) -> tuple[tuple[str, str], ...]:
-    return tuple((key, name or key) for key, _, name in (word.partition("=") for word in keys.split()))
+def _getters(keys: str) -> list[tuple[str, operator.attrgetter[Any]]]:
+    words = (word.partition("=") for word in keys.split())
+    return [(key, operator.attrgetter(name or key)) for key, _, name in words]
 
 
 def encode(value: object) -> bytes:

@@ -32,15 +32,11 @@ def diff_json(diff: rollout.Diff, whys: Sequence[rollout.Explained | None]) -> I
     two histories, from 0 on, null where the item does not stand. `why` is what `explain --json` says of the line in the
     log of B: {status, line, by, by_offset}, null where that is not known or was not asked for.
     """
-    head: dict[str, Any] = {
-        "before": _state(diff.before),
-        "after": _state(diff.after),
-        "relation": diff.relation,
-        "shared": None if diff.shared is None else pick(diff.shared, "thread_id path line end"),
-    }
-    for key in ("settings", "context", "world", "tokens"):
-        head[key] = [pick(each, "key before after") for each in getattr(diff, key)]
-    return members({**head, "kept": diff.kept_count, "items": array(_items_json(diff, whys))})
+    shared = None if diff.shared is None else pick(diff.shared, "thread_id path line end")
+    head = {"before": _state(diff.before), "after": _state(diff.after), "relation": diff.relation, "shared": shared}
+    values = pick(diff, "settings context world tokens")
+    changed = {name: [pick(each, "key before after") for each in changes] for name, changes in values.items()}
+    return members({**head, **changed, "kept": diff.kept_count, "items": array(_items_json(diff, whys))})
 
 
 def _items_json(diff: rollout.Diff, whys: Sequence[rollout.Explained | None]) -> Iterator[bytes]:

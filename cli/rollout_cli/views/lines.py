@@ -36,7 +36,7 @@ _REPAIRS = {
 
 def explained_json(lines: Iterable[rollout.Explained]) -> Iterator[bytes]:
     """`rollout explain`: one object a log line, streamed: where, what, in which turn, and its status."""
-    return array({**pick(line, "line offset"), "kind": kind_of(line), **pick(line, _EXPLAINED)} for line in lines)
+    return array({**pick(line, "line offset"), "kind": _kind(line), **pick(line, _EXPLAINED)} for line in lines)
 
 
 def explained_rows(lines: Iterable[rollout.Explained], columns: int | None) -> Iterator[Row]:
@@ -51,7 +51,7 @@ def explained_rows(lines: Iterable[rollout.Explained], columns: int | None) -> I
     table = Table(parts, "status", columns)
     yield table.heading()
     for line in lines:
-        kind, turn = preview(kind_of(line), LABEL_CHARS), short_id(line.turn_id or "-", columns)
+        kind, turn = preview(_kind(line), LABEL_CHARS), short_id(line.turn_id or "-", columns)
         cells = (str(line.line), str(line.offset), kind, turn, status_words(line, columns))
         yield table.row(cells, status=_STYLES.get(line.status, ""))
 
@@ -61,7 +61,7 @@ def sentences(lines: Iterable[rollout.Explained]) -> Iterator[Row]:
     for line in lines:
         turn = f" of turn {line.turn_id}" if line.turn_id else ""
         place = f"Line {line.line}" + (f" of {line.path}" if line.inherited else "")
-        yield Wrapped((f"{place} (byte {line.offset}), {kind_of(line)}{turn}: {status_words(line)}.",))
+        yield Wrapped((f"{place} (byte {line.offset}), {_kind(line)}{turn}: {status_words(line)}.",))
 
 
 def followed_json(event: rollout.FollowEvent) -> Iterator[bytes]:
@@ -117,12 +117,9 @@ def report_rows(report: rollout.Report) -> Iterator[Row]:
         yield fact("note", f"{where(note, report.path)}: {note.reason}{advice}", columns=9, style="yellow")
     numbers = ((report.lines, "line"), (report.records, "record"), (len(report.notes), "note"))
     counts = ", ".join(count(number, noun) for number, noun in numbers)
-    path = report.path or "(bytes in memory)"
-    if report.ok:
-        yield fact("ok", f"{path}: no damage; {counts}", columns=9, style="bold green")
-    else:
-        damaged = count(report.damaged_lines, "damaged line")
-        yield fact("damaged", f"{path}: {damaged}; {counts}", columns=9, style="bold red")
+    found = "no damage" if report.ok else count(report.damaged_lines, "damaged line")
+    label, style = ("ok", "bold green") if report.ok else ("damaged", "bold red")
+    yield fact(label, f"{report.path or '(bytes in memory)'}: {found}; {counts}", columns=9, style=style)
 
 
 def repair_json(plan: rollout.RepairPlan, done: rollout.RepairResult | None) -> Iterator[bytes]:
@@ -153,26 +150,23 @@ def repair_rows(plan: rollout.RepairPlan, done: rollout.RepairResult | None) -> 
                 yield fact(label, str(path), columns=9)
 
 
-def kind_of(line: rollout.Explained) -> str:
+def _kind(line: rollout.Explained) -> str:
     """An event's or item's own type, else that of the line; damaged, blank."""
-    if line.kind is not None:
-        return line.kind
-    return line.status if line.type is None else line.type
+    return line.kind or line.type or line.status
 
 
 def status_words(line: rollout.Explained, columns: int | None = None) -> str:
     """The status of a line, and by which: `rolled back by line 24`; sessions by the end of their ids if narrow."""
-    by = "" if line.by is None and line.by_offset is None else place_of(line.by, line.by_offset)
+    words = line.status.replace("_", " ")
+    if line.by is not None or line.by_offset is not None:
+        words += f" by {_place(line.by, line.by_offset)}"
+    elif line.status == "replaced":
+        words += " by a compaction"
     if line.by_inherited and line.by_inherited != line.inherited:
-        by += f" of {short_id(line.by_inherited, columns)}"
-    words = {
-        "rolled_back": f"rolled back by {by}" if by else "rolled back",
-        "replaced": f"replaced by {by}" if by else "replaced by a compaction",
-        "removed": f"removed by {by}" if by else "removed",
-    }.get(line.status, str(line.status))
-    if line.reason:
-        words += f": {line.reason}"
-    return words + (f", inherited from {short_id(line.inherited, columns)}" if line.inherited else "")
+        words += f" of {short_id(line.by_inherited, columns)}"
+    reason = f": {line.reason}" if line.reason else ""
+    inherited = f", inherited from {short_id(line.inherited, columns)}" if line.inherited else ""
+    return f"{words}{reason}{inherited}"
 
 
 def remedy(damage: rollout.Damage) -> str:
@@ -180,12 +174,11 @@ def remedy(damage: rollout.Damage) -> str:
     return _REMEDIES.get(damage.kind, _REMEDY)
 
 
-def place_of(line: int | None, offset: int | None) -> str:
-    """A line by its number, or else by its first byte."""
+def _place(line: int | None, offset: int | None) -> str:
     return f"line {line}" if line is not None else f"byte {offset}"
 
 
 def where(found: rollout.Damage | rollout.Note, path: object) -> str:
     """The line or byte, and the file where it is not the one that was asked about."""
-    place = place_of(found.line, found.offset)
+    place = _place(found.line, found.offset)
     return place if found.path is None or str(found.path) == str(path) else f"{place} of {found.path}"

@@ -19,6 +19,10 @@ from rollout_cli.views.totals import chart, token_words, tokens
 DAMAGE_SHOWN = 5
 TURNS_SHOWN, TOOLS_SHOWN, MILESTONES_SHOWN = 20, 12, 5
 _SAID_CHARS = 2000
+_SUMMED_TURN = (
+    "id=turn.id status=turn.status stands=turn.stands started=turn.started ended=turn.ended duration_s "
+    "model=turn.model items=turn.item_count calls failures"
+)
 _MILESTONE = "line offset inherited turn_id time"
 _SUMMED = (
     Column("turn", 5, is_number=True),
@@ -130,35 +134,21 @@ def turns_rows(turns: Sequence[rollout.Turn], columns: int | None) -> Iterator[R
 
 def summary_json(found: rollout.Summary) -> Iterator[bytes]:
     """`rollout show`: {thread_id, name, path, session, …, turns, last_user, last_assistant}."""
-    state = found.state
-    days = [{**pick(row, "day model requests"), **tokens(row.tokens)} for row in found.by_day]
     yield encode(
         {
-            "thread_id": state.thread_id,
-            "name": found.name,
-            **pick(state, "path session"),
-            "ended": found.ended,
-            "model": state.previous_model,
+            **pick(found, "thread_id=state.thread_id name path=state.path session=state.session ended"),
+            "model": found.state.previous_model,
             "models": [pick(each, f"{_MILESTONE} model=text stands") for each in found.models],
-            "items": len(state.history),
+            "items": len(found.state.history),
             "tools": [pick(use, "name calls failures undone") for use in found.tools],
             "compactions": [pick(each, f"{_MILESTONE} items=number stands") for each in found.compactions],
             "rollbacks": [pick(each, f"{_MILESTONE} turns=number stands") for each in found.rollbacks],
             "damaged_lines": found.damaged_lines,
             "spent": tokens(found.spent),
-            "spent_by_day": days,
-            **pick(found, "context_tokens window_tokens"),
-            "token_usage": state.token_usage,
+            "spent_by_day": [{**pick(row, "day model requests"), **tokens(row.tokens)} for row in found.by_day],
+            **pick(found, "context_tokens window_tokens token_usage=state.token_usage"),
             "turns": [
-                {
-                    **pick(each.turn, "id status stands started ended"),
-                    "duration_s": each.duration_s,
-                    **pick(each.turn, "model items=item_count"),
-                    **pick(each, "calls failures"),
-                    "spent": tokens(each.spent),
-                    "context_tokens": each.context_tokens,
-                    "user": each.turn.user,
-                }
+                {**pick(each, _SUMMED_TURN), "spent": tokens(each.spent), **pick(each, "context_tokens user=turn.user")}
                 for each in found.turns
             ],
             **pick(found, "last_user last_assistant"),

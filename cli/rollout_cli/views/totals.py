@@ -45,9 +45,8 @@ def diagnosis_json(found: rollout.Diagnosis) -> Iterator[bytes]:
 
     A finding is {kind, problem, path, id, what, remedy, command, resumes, bytes}; `command` an array of words, or null.
     """
-    known = {"indexed_files": found.index.files - found.index.stale}
-    findings = array(pick(each, _FINDING) for each in found.findings)
-    return members({**pick(found, "home ok sessions files bytes"), **known, "findings": findings})
+    known = {**pick(found, "home ok sessions files bytes"), "indexed_files": found.index.files - found.index.stale}
+    return members({**known, "findings": array(pick(each, _FINDING) for each in found.findings)})
 
 
 def diagnosis_rows(found: rollout.Diagnosis) -> Iterator[Row]:
