@@ -20,7 +20,7 @@ from openai import APIStatusError, AsyncOpenAI, BadRequestError, DefaultHttpxCli
 from rollout import UsageError
 from rollout.adapters.agents import RolloutSession
 from rollout.adapters.responses.events import DELTA_CHARACTERS
-from rollout.adapters.responses.server import Exchange, Server, open_server
+from rollout.adapters.responses.server import Exchange, Server
 from tests.builders import assistant, assistant_item, compacted, item, line, log, user, user_item
 from tests.integrations.agent_sessions import file_of, run
 from tests.integrations.scripted_model import Step, an_agent, calls, double, says, thinks
@@ -34,13 +34,13 @@ LONG = "ab \U0001f600 " * 100
 @contextlib.contextmanager
 def serving(source: Any, told: list[Exchange] | None = None, **more: Any) -> Iterator[Server]:
     """A running server, ended behind the block."""
-    server = open_server(source, on_exchange=None if told is None else told.append, **more)
+    server = Server(source, on_exchange=None if told is None else told.append, **more)
     thread = threading.Thread(target=server.run)
     thread.start()
     try:
         yield server
     finally:
-        server.stop()
+        server.shutdown()
         thread.join()
 
 
@@ -294,16 +294,16 @@ def test_a_request_that_fails_unexpectedly_is_told_and_the_next_one_is_answered(
 
 def test_what_cannot_be_served_is_refused_at_once() -> None:
     with pytest.raises(UsageError, match="no model answered"):
-        open_server(log(user("q")))
+        Server(log(user("q")))
     with serving(TOOLS) as server, pytest.raises(UsageError, match="cannot be had"):
-        open_server(TOOLS, port=int(server.url.rpartition(":")[2].partition("/")[0]))
+        Server(TOOLS, port=int(server.url.rpartition(":")[2].partition("/")[0]))
 
 
 def test_a_teller_that_fails_ends_the_server_with_its_failure() -> None:
     def fail(exchange: Exchange) -> None:
         raise LookupError(exchange.call)
 
-    server = open_server(TOOLS, on_exchange=fail)
+    server = Server(TOOLS, on_exchange=fail)
     with ThreadPoolExecutor(1) as pool, client_of(server) as client:
         running = pool.submit(server.run)
         with contextlib.suppress(APIStatusError):

@@ -113,7 +113,7 @@ def serve(
         refused = None if exchange.error is None else fact("refused", exchange.error, columns=9, style="red")
         tell([encode(pick(exchange, "call line streamed notes error"))], refused or answered)
 
-    server = responses.open_server(
+    server = responses.Server(
         reference(source, home), home=home, port=port, ignored=ignore or (), is_strict=strict, on_exchange=show_exchange
     )
     calls = len(server.recording.calls)

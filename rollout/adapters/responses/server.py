@@ -44,43 +44,49 @@ class Exchange:
     error: str | None = None
 
 
-class Server:
-    """Answers requests from a recording, each in a thread of its own.
+class Server(http.server.ThreadingHTTPServer):
+    """Answers requests from a rollout, each in a thread of its own; `run` serves.
 
-    `port` 0 takes any free one. `on_exchange` is told of each request, one at a time; what it raises ends the server.
-    UsageError if the port cannot be had.
+    `port` 0 takes any free one. `ignored` (outputs, context, reasoning) and `is_strict` as for `Recording`.
+    `on_exchange` is told of each request, one at a time; what it raises ends the server. UsageError if the port cannot
+    be had, or no model answers anything in the rollout; SourceError.
     """
 
+    daemon_threads = True
+
     def __init__(
-        self, recording: Recording, port: int = 0, on_exchange: Callable[[Exchange], None] | None = None
+        self,
+        source: AnySource,
+        *,
+        home: str | os.PathLike[str] | None = None,
+        port: int = 0,
+        ignored: Collection[str] = (),
+        is_strict: bool = False,
+        on_exchange: Callable[[Exchange], None] | None = None,
     ) -> None:
-        self.recording = recording
+        self.recording = Recording(source, home=home, ignored=[Ignored(each) for each in ignored], is_strict=is_strict)
+        if not self.recording.calls:
+            what = "no model answered anything in it"
+            raise UsageError(what, path=self.recording.path, remedy="give another rollout")
         self._on_exchange, self._lock = on_exchange, threading.Lock()
         self._failure: BaseException | None = None
         try:
-            self._http = _Http((HOST, port), _Handler)
+            super().__init__((HOST, port), _Handler)
         except (OSError, OverflowError) as error:
             what = f"port {port} cannot be had ({error})"
             raise UsageError(what, remedy="give another one, or 0 for any that is free") from error
-        self._http.owner = self
 
     @property
     def url(self) -> str:
         """What a client takes for its base URL."""
-        return f"http://{HOST}:{self._http.server_address[1]}/v1"
+        return f"http://{HOST}:{self.server_address[1]}/v1"
 
     def run(self) -> None:
-        """Serve until `stop` is called, in another thread, or an interrupt comes."""
-        try:
-            self._http.serve_forever(poll_interval=0.1)
-        finally:
-            self._http.server_close()
+        """Serve until `shutdown` is called, in another thread, or an interrupt comes."""
+        with self:
+            self.serve_forever(poll_interval=0.1)
         if self._failure is not None:
             raise self._failure
-
-    def stop(self) -> None:
-        """End `run`; waits until it has ended."""
-        self._http.shutdown()
 
     def tell(self, exchange: Exchange) -> None:
         """Hand on what became of a request."""
@@ -92,31 +98,7 @@ class Server:
                     self._on_exchange(exchange)
             except Exception as error:  # noqa: BLE001  # it is raised again where the server was started
                 self._failure = error
-                threading.Thread(target=self._http.shutdown).start()
-
-
-def open_server(
-    source: AnySource,
-    *,
-    home: str | os.PathLike[str] | None = None,
-    port: int = 0,
-    ignored: Collection[str] = (),
-    is_strict: bool = False,
-    on_exchange: Callable[[Exchange], None] | None = None,
-) -> Server:
-    """A server of a rollout; its `run` serves.
-
-    `ignored` (outputs, context, reasoning) and `is_strict` as for `Recording`. UsageError, SourceError.
-    """
-    recording = Recording(source, home=home, ignored=[Ignored(each) for each in ignored], is_strict=is_strict)
-    if not recording.calls:
-        raise UsageError("no model answered anything in it", path=recording.path, remedy="give another rollout")
-    return Server(recording, port, on_exchange)
-
-
-class _Http(http.server.ThreadingHTTPServer):
-    daemon_threads = True
-    owner: Server
+                threading.Thread(target=self.shutdown).start()
 
 
 class _Refused(Exception):
@@ -131,7 +113,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "rollout", ""
     timeout = 600
-    server: _Http
+    server: Server
     compacts: ClassVar[dict[str, bool]] = {"/responses": False, "/responses/compact": True}
 
     def do_POST(self) -> None:
@@ -155,7 +137,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._refuse(_Refused(HTTPStatus.BAD_REQUEST, "the body is nested too deeply", "invalid_json"))
         except RolloutError as error:
             status = HTTPStatus.BAD_REQUEST if isinstance(error, UsageError) else HTTPStatus.INTERNAL_SERVER_ERROR
-            self.server.owner.tell(Exchange(None, None, False, error=str(error)))
+            self.server.tell(Exchange(None, None, False, error=str(error)))
             self._refuse(_Refused(status, str(error), "invalid_request"))
         except (ConnectionError, TimeoutError):  # the client has gone; it may ask again
             self.close_connection = True
@@ -163,7 +145,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             _log.debug("a request failed", exc_info=True)
             self.close_connection = True
             told = f"a request failed unexpectedly ({type(error).__name__})"
-            self.server.owner.tell(Exchange(None, None, False, error=told))
+            self.server.tell(Exchange(None, None, False, error=told))
             self._refuse(_Refused(HTTPStatus.INTERNAL_SERVER_ERROR, told, "failed"))
 
     def _check_is_local(self) -> None:
@@ -184,22 +166,22 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             raise _Refused(HTTPStatus.BAD_REQUEST, f"the body is not JSON: {error}", "invalid_json") from error
         if not isinstance(request, dict):
             raise _Refused(HTTPStatus.BAD_REQUEST, "the body is not a JSON object", "invalid_json")
-        owner, is_compaction = self.server.owner, self.compacts[path]
+        is_compaction = self.compacts[path]
         streams = request.get("stream") is True and not is_compaction
-        found = owner.recording.answer(request, is_compaction=is_compaction)
+        found = self.server.recording.answer(request, is_compaction=is_compaction)
         number, line = (None, None) if found.call is None else (found.call.number, found.call.line)
         if isinstance(found, Departure):
-            owner.tell(Exchange(number, line, streams, error=found.message))
+            self.server.tell(Exchange(number, line, streams, error=found.message))
             param = None if found.difference is None else f"input[{found.difference.place}]"
             raise _Refused(HTTPStatus.BAD_REQUEST, found.message, "departs_from_recording", param)
-        owner.tell(Exchange(number, line, streams, found.notes))
+        self.server.tell(Exchange(number, line, streams, found.notes))
         if streams:
             self._stream(found)
         else:
             self._send_json(HTTPStatus.OK, found.response)
 
     def _get(self) -> None:
-        recording, path = self.server.owner.recording, self._path()
+        recording, path = self.server.recording, self._path()
         if path == "/models":
             names = dict.fromkeys(call.model for call in recording.calls if call.model is not None)
             models = [{"id": name, "object": "model", "created": 0, "owned_by": "recording"} for name in names]
@@ -229,11 +211,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         return body
 
     def _stream(self, answer: Answer) -> None:
-        self.send_response(HTTPStatus.OK)
-        self.send_header("Content-Type", "text/event-stream; charset=utf-8")
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("Transfer-Encoding", "chunked")
-        self.end_headers()
+        self._begin(HTTPStatus.OK, "text/event-stream; charset=utf-8", ("Transfer-Encoding", "chunked"))
         for event in make_events(answer.response):
             data = b"event: %s\ndata: %s\n\n" % (event["type"].encode(), _dump(event))
             self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
@@ -245,16 +223,19 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def _send_json(self, status: HTTPStatus, document: dict[str, Any]) -> None:
         data = _dump(document)
-        self.send_response(status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Cache-Control", "no-store")
-        self.send_header("Content-Length", str(len(data)))
+        headers = [("Content-Length", str(len(data)))]
         if status is not HTTPStatus.OK:
-            self.send_header("X-Should-Retry", "false")  # it would fail again
+            headers.append(("X-Should-Retry", "false"))  # it would fail again
         if self.close_connection:
-            self.send_header("Connection", "close")
-        self.end_headers()
+            headers.append(("Connection", "close"))
+        self._begin(status, "application/json", *headers)
         self.wfile.write(data)
+
+    def _begin(self, status: HTTPStatus, content_type: str, *headers: tuple[str, str]) -> None:
+        self.send_response(status)
+        for name, value in (("Content-Type", content_type), ("Cache-Control", "no-store"), *headers):
+            self.send_header(name, value)
+        self.end_headers()
 
 
 def _dump(value: object) -> bytes:
