@@ -69,12 +69,15 @@ def test_the_newest_items_are_read_and_no_more(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_closed_session_refuses_every_call_and_closing_twice_is_fine(tmp_path: Path) -> None:
-    for session in (RolloutSession("s", tmp_path), RolloutSession("s")):
+    class Named(RolloutSession):
+        """Its own name is told."""
+
+    for session in (RolloutSession("s", tmp_path), Named("s")):
         run(session.add_items(says("a")))
         session.close()
         session.close()
         for call in (session.get_items, session.pop_item, session.clear_session):
-            with pytest.raises(SessionClosed, match="RolloutSession is closed"):
+            with pytest.raises(SessionClosed, match=f"{type(session).__name__} is closed"):
                 run(call())
         for items in (says("b"), []):
             with pytest.raises(RuntimeError, match="closed"):

@@ -47,8 +47,8 @@ class _Gate:
     Closing never waits, so that it can be done on an event loop. An interrupted call goes out by one call into C.
     """
 
-    def __init__(self, branches: Branches) -> None:
-        self._branches = branches
+    def __init__(self, name: str, branches: Branches) -> None:
+        self._name, self._branches = name, branches
         self._guard = threading.Lock()  # of those who come in, and of closing
         self._inside: set[object] = set()
         self.is_closed = False
@@ -59,7 +59,7 @@ class _Gate:
         try:
             with self._guard:
                 if self.is_closed:
-                    raise SessionClosed("RolloutSession is closed", remedy="make a new one")
+                    raise SessionClosed(f"{self._name} is closed", remedy="make a new one")
                 self._inside.add(ticket)
             return work(self._branches)
         finally:
@@ -281,7 +281,7 @@ class RolloutSession:
         self._gate.close()
 
     def _open(self) -> None:
-        self._gate = _Gate(Branches(self._ports, self.session_id, self._lock_timeout_s))
+        self._gate = _Gate(type(self).__name__, Branches(self._ports, self.session_id, self._lock_timeout_s))
         self._pid = os.getpid()  # last: other threads of a forked process go by it
 
     def _call(self, work: Callable[[Branches], T]) -> T:

@@ -18,7 +18,7 @@ import itertools
 import operator
 import os
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +146,7 @@ class Recording:
             self.thread: str = first.thread or "rollout"
         self.path = origin.path
         self._ignored, self._is_strict = frozenset(ignored), is_strict
-        reader = _CallReader(lambda item: _last_key(make_comparable([item], self._ignored)))
+        reader = _CallReader(self._ignored)
         with self._origin.opened() as lineage:
             for segment in reversed(list(lineage)):
                 for record in read_records([segment], limits):
@@ -154,7 +154,6 @@ class Recording:
         self.calls = tuple(reader.calls)
         self._instructions = self._state_before(None).base_instructions
         self._lock, self._next = threading.Lock(), 0
-        self._keys: dict[int, str | None] = {}  # of calls that do not tell theirs
 
     def answer(self, request: Mapping[str, Any], *, is_compaction: bool = False) -> Answer | Departure:
         """What is answered to the body of a request. UsageError if it is none that could be answered.
@@ -188,24 +187,25 @@ class Recording:
 
     def _find(self, is_compaction: bool, asked: Sequence[Asked]) -> Call | Departure:
         near: list[tuple[int, int, Call | None, Difference]] = []
-        for call in self._order(is_compaction, asked):
+        for call in itertools.chain(self._order(is_compaction, asked), [None]):
             apart, excess = self._find_difference(call, asked)
-            if apart is None:
+            if apart is None and call is not None:
                 return call
+            apart = apart or Difference(len(asked), asked[-1].place + 1 if asked else 0, None, None)
             near.append((apart.index, -abs(excess), call, apart))
-        apart, excess = self._find_difference(None, asked)
-        end = apart or Difference(len(asked), asked[-1].place + 1 if asked else 0, None, None)
-        near.append((end.index, -abs(excess), None, end))
         _, _, nearest, apart = max(near, key=lambda each: each[:2])  # the longest way together, then the like length
         return Departure(nearest, _explain(nearest, apart, len(self.calls)), apart)
 
     def _order(self, is_compaction: bool, asked: Sequence[Asked]) -> Iterator[Call]:
-        """In which order calls are tried: the next one, those asked behind the same item, some of the others."""
+        """In which order calls are tried: the next one, those asked behind the same item, some of the others.
+
+        Those that do not tell behind what they were asked may be any.
+        """
         calls = (*self.calls[self._next :], *reversed(self.calls[: self._next]))
         order = [call for call in calls if call.is_compaction == is_compaction]
         yield from order[:1]
-        keys: set[str | None] = {entry.key for entry in asked[-2:]} or {None}
-        fits = [self._key_of(call) in keys for call in order[1:]]
+        keys = {None, *(entry.key for entry in asked[-2:])}
+        fits = [call.last_key in keys for call in order[1:]]
         yield from itertools.compress(order[1:], fits)
         yield from itertools.islice(itertools.compress(order[1:], map(operator.not_, fits)), _TRIED_CALLS)
 
@@ -220,11 +220,6 @@ class Recording:
 
     def _asked_of(self, call: Call | None) -> list[Asked]:
         return make_comparable(make_prompt(self._state_before(call).history), self._ignored)
-
-    def _key_of(self, call: Call) -> str | None:
-        if call.last_key is None and call.number not in self._keys:
-            self._keys[call.number] = _last_key(self._asked_of(call))
-        return call.last_key or self._keys[call.number]
 
     def _state_before(self, call: Call | None) -> State:
         """The state in which a call was made; None: that at the end."""
@@ -269,10 +264,6 @@ def _input_of(request: Mapping[str, Any]) -> list[Item]:
     return given
 
 
-def _last_key(asked: Sequence[Asked]) -> str | None:
-    return asked[-1].key if asked else None
-
-
 def _explain(call: Call | None, apart: Difference, calls: int) -> str:
     """The departure in a sentence."""
     where = f"the end, after call {calls}" if call is None else f"call {call.number} in line {call.line}"
@@ -295,9 +286,9 @@ def _explain(call: Call | None, apart: Difference, calls: int) -> str:
 class _CallReader:
     """Folds the records of a log and its bases into calls, oldest first."""
 
-    def __init__(self, key_of: Callable[[Item], str | None]) -> None:
+    def __init__(self, ignored: Collection[Ignored]) -> None:
         self.calls: list[Call] = []
-        self._key_of = key_of
+        self._ignored = ignored
         self._last: Record | None = None  # the newest item that the model is asked with
         self._model: str | None = None
         self._is_open = False
@@ -339,7 +330,7 @@ class _CallReader:
 
     def _add(self, record: Record, path: str | None, is_compaction: bool, output: tuple[Item, ...]) -> None:
         asked = None if self._last is None else self._last.payload
-        key = self._key_of(asked) if isinstance(asked, dict) else None
+        key = next((one.key for one in make_comparable([asked], self._ignored)), None)
         place, number = (path, record.line, record.offset), len(self.calls) + 1
         self.calls.append(Call(number, is_compaction, *place, record.timestamp, self._model, output, key))
 
@@ -358,7 +349,6 @@ def _response_id(call: Call, thread: str) -> str:
 
 def _make_response(call: Call, thread: str, request: Mapping[str, Any]) -> dict[str, Any]:
     """The response to a request, complete."""
-    asked = {key: request.get(key) for key in _ECHOED}
     return {
         "id": _response_id(call, thread),
         "object": "response",
@@ -369,7 +359,7 @@ def _make_response(call: Call, thread: str, request: Mapping[str, Any]) -> dict[
         "model": call.model or request.get("model") or "recorded",
         "output": _make_output(call, thread),
         "usage": call.usage,
-        **{key: without if asked[key] is None else asked[key] for key, without in _ECHOED.items()},
+        **{key: without if request.get(key) is None else request[key] for key, without in _ECHOED.items()},
     }
 
 
