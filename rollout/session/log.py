@@ -23,7 +23,7 @@ from rollout.errors import NotFound, RolloutError, UsageError, WriteError
 from rollout.files import fork as forks
 from rollout.files import layout as homes
 from rollout.files.encrypted.lines import LineCipher
-from rollout.files.encrypted.reader import cipher_behind, last_number
+from rollout.files.encrypted.reader import encryption_behind
 from rollout.files.fork import Point
 from rollout.files.lineage import open_path
 from rollout.files.log_end import Ending, LeftOpen, ending_of
@@ -355,11 +355,10 @@ def open_to_append(
     try:
         with ports.origin(path, writer.end).opened() as lineage:
             thread, label = lineage.opened[0].thread or "", lineage.opened[0].head.label.around(label)
-            source = lineage.opened[0].source
-            cipher = cipher_behind(source, ports.keys, path)
             ending = ending_of(lineage)
-            if cipher is not None:
-                ending = dataclasses.replace(ending, ordinal=last_number(source, ending.ordinal))
+            cipher = None
+            if (behind := encryption_behind(lineage.opened[0].source, ports.keys, path, ending.ordinal)) is not None:
+                cipher, ending = behind[0], dataclasses.replace(ending, ordinal=behind[1])
             session = lineage.opened[0].session or {}
         events = item_events_of(session, thread, ending.turn_id, ports.new_id)
         recorder = Recorder(writer, ports, label, thread, ending, cipher, events)

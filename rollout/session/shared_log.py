@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from rollout.errors import Displaced, Locked, NotFound, Poisoned, SourceError
 from rollout.files.displaced import stands_at_end
-from rollout.files.encrypted.reader import encryption_behind
+from rollout.files.encrypted.reader import encryption_behind, text_of
 from rollout.files.lineage import holds_record, open_path
 from rollout.files.log_end import newest_ordinal
 from rollout.files.plain import FileSource
@@ -46,12 +46,11 @@ class SharedRecorder(Recorder):
     def _look_up(self) -> Standing:
         newest = None
         if self._has_numbers is not False:
-            file = self.shared.file
-            found = encryption_behind(file, self.ports.keys, self.path)
-            if found is not None:
-                self._cipher, newest = found[0], found[1] - 1
+            source = text_of(FileSource(self.shared.file), self.ports.keys, path=self.path)
+            if (found := encryption_behind(source, self.ports.keys, self.path)) is not None:
+                self._cipher, newest = found
             else:
-                newest = newest_ordinal(FileSource(file))
+                newest = newest_ordinal(source)
             self._has_numbers = newest is not None
         standing = Standing(newest)
         self.writer.note(standing)

@@ -99,7 +99,7 @@ def is_encrypted(source: lines.Source, first_bytes: int, start: int = 0) -> bool
     """Whether a file holds encrypted lines: `first_bytes` of it from `start` on are looked at, its end if need be.
 
     One changed byte does not make it a plain file, wherever it is. Where nothing but damage is found there, encrypted
-    lines may have been written behind it (see `cipher_behind`): then more is looked at.
+    lines may have been written behind it (see `encryption_behind`): then more is looked at.
     """
     for n in (first_bytes, _HEAD_BYTES, _DAMAGED_BYTES):
         block = source.read_at(start, min(n, max(source.size - start, 0)))

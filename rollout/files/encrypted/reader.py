@@ -27,7 +27,7 @@ from rollout.files.encrypted import lines as encrypted
 from rollout.files.encrypted.keys import KEYS_FILE, Cipher, Keys
 from rollout.files.encrypted.lines import LineCipher, Parts, is_encrypted, parts_of
 from rollout.files.plain import FileSource
-from rollout.files.port import AnyPath, ReadFile
+from rollout.files.port import AnyPath
 from rollout.files.sealed.reader import SealedSource
 from rollout.format import lines, records
 from rollout.format.records import Segment
@@ -50,7 +50,7 @@ class DecryptingSource:
 
     def __init__(self, stored: PlainText, keys: Keys, limits: Limits, path: Path | None = None) -> None:
         self.stored = stored
-        self._given, self._limits, self.path = keys, limits, path
+        self._given, self._limits, self._path = keys, limits, path
         self._noted: dict[tuple[int, str], None] = {}
         self._cipher: Cipher | None = None
         self._proven: set[str] = set()  # keys that have opened something
@@ -136,7 +136,7 @@ class DecryptingSource:
                 parts = encrypted.parts_of(self._raw_head)
                 named = "" if parts is None else f" with key {parts.key_id!r}"
                 remedy = f"give a Cipher with that key, or name a file of keys in ${KEYS_FILE}"
-                raise NoKey(f"is encrypted{named}, and no keys are given", path=self.path, remedy=remedy)
+                raise NoKey(f"is encrypted{named}, and no keys are given", path=self._path, remedy=remedy)
         return self._cipher
 
     def _lines_at(self, offset: int, end: int) -> tuple[int, bytes]:
@@ -213,7 +213,7 @@ class DecryptingSource:
         except KeyError:
             why = f"is encrypted with key {parts.key_id!r}, which is not among the keys given"
             remedy = f"give that key as well (${KEYS_FILE}, or a Cipher)"
-            raise NoKey(why, path=self.path, remedy=remedy) from None
+            raise NoKey(why, path=self._path, remedy=remedy) from None
         if opened is not None:
             self._proven.add(parts.key_id)
         return opened
@@ -230,7 +230,7 @@ class DecryptingSource:
             if parts is not None and parts.key_id == key_id and self._try(line, parts, cipher) is not None:
                 return
         why = f"key {key_id!r} does not open it: it is another key of that id, or every line of that key was changed"
-        raise WrongKey(why, path=self.path, remedy="give the key that it was written with; nothing of it is lost")
+        raise WrongKey(why, path=self._path, remedy="give the key that it was written with; nothing of it is lost")
 
 
 def _unopened(line: bytes, why: bytes) -> bytes:
@@ -266,51 +266,35 @@ def text_of(
     return source if is_plain else DecryptingSource(source, keys, limits, path)
 
 
-def cipher_behind(source: lines.Source, keys: Keys, path: AnyPath) -> LineCipher | None:
-    """What encrypts the lines that are written behind those of a file; None for what is written plain.
+def encryption_behind(
+    source: lines.Source, keys: Keys, path: AnyPath, newest: int | None = None
+) -> tuple[LineCipher, int] | None:
+    """What encrypts the lines that are written behind those of a file, and the number of its last line.
+
+    None for what is written plain; -1 if none of its lines is an encrypted one. `newest` is the number of its newest
+    record, if that is known.
 
     Raises:
         NoKey: it is encrypted, and its key is not there.
         WrongKey: its key opens none of its lines.
+        SourceError: nothing tells the number of its last line.
         UsageError: nothing tells the id of the thread, under whose key lines are encrypted.
     """
     if isinstance(source, DecryptingSource):
-        return LineCipher(source.check_key(), source.thread)
+        cipher = LineCipher(source.check_key(), source.thread)
+        source.read_at(max(source.size - 1, 0), 1)
+        number = newest if source.last_number is None else source.last_number
+        if number is None and any(parts_of(line) for line in _lines(source.stored)):
+            remedy = "see what `rollout verify` says of it"
+            raise SourceError("no line of it can be opened", path=path, remedy=remedy)
+        return cipher, -1 if number is None else number
     if not keys or any(envelope.holds_record(line) for line in _lines(source)):
         return None
-    name, cipher = ids.parse_file_name(os.path.basename(path)), keys.cipher()
+    name, master = ids.parse_file_name(os.path.basename(path)), keys.cipher()
     if name is None:
         why = "tells no thread id, neither in a line nor by its name: what is written to it could not be encrypted"
         raise UsageError(why, path=path, remedy="give it the name of a rollout, or delete it and create a new one")
-    return None if cipher is None else LineCipher(cipher, name.thread)
-
-
-def last_number(source: lines.Source, newest: int | None) -> int:
-    """The number of the last line of a file that goes on encrypted; -1 if none of its lines is an encrypted one.
-
-    The end of the file was read; the number of its `newest` record is known. SourceError if nothing tells it.
-    """
-    if not isinstance(source, DecryptingSource):
-        return -1
-    found = newest if source.last_number is None else source.last_number
-    if found is None and any(parts_of(line) for line in _lines(source.stored)):
-        remedy = "see what `rollout verify` says of it"
-        raise SourceError("no line of it can be opened", path=source.path, remedy=remedy)
-    return -1 if found is None else found
-
-
-def encryption_behind(file: ReadFile, keys: Keys, path: AnyPath) -> tuple[LineCipher, int] | None:
-    """What encrypts lines that come at the end of an open file, and the number of the next one; None for a plain file.
-
-    As `cipher_behind`.
-    """
-    source = text_of(FileSource(file), keys, path=Path(path))
-    cipher = cipher_behind(source, keys, path)
-    if cipher is None:
-        return None
-    if source.size:
-        source.read_at(source.size - 1, 1)
-    return cipher, last_number(source, None) + 1
+    return None if master is None else (LineCipher(master, name.thread), -1)
 
 
 def _lines(source: lines.Source) -> Iterator[bytes]:
