@@ -148,7 +148,7 @@ class Reconstruction:
                     collector, found, i, end, self._settled.skimmed(collector.seq, collector.segment)
                 )
                 stop = max(i - 1, -1)  # the one line at which skimming stopped
-            i, end, begins = self._dialect.collect(collector, found, i, end, stop=stop)
+            i, end, begins = self._dialect.collect(collector, found, i, end, stop)
             if i > stop and not begins:
                 collector.newlines += 1
                 end -= len(found[i]) + 1

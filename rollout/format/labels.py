@@ -39,14 +39,12 @@ def check_session_id(text: object) -> SessionId:
     return SessionId(found[0])
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Label:
     """A session_id (None: unset) and tags, made of what is given; UsageError for what is not right."""
 
     session_id: SessionId | None = None
     tags: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    envelope: bytes = dataclasses.field(default=b"", init=False, repr=False, compare=False)
-    """The keys as they stand in a line, with a comma behind."""
     is_by_tag: bool = dataclasses.field(default=False, init=False, repr=False, compare=False)
     """Only a tag gave the session_id."""
 
@@ -57,13 +55,18 @@ class Label:
         if tagged != own and own is not None:
             remedy = "leave one of them out, or let them agree"
             raise UsageError(f"the session_id is {own}, but the tag session_id is {tagged}", remedy=remedy)
-        for name, value in (
-            (SESSION_ID, tagged),
-            ("tags", MappingProxyType(tags)),
-            ("envelope", _envelope(tagged, tags)),
-            ("is_by_tag", own is None and tagged is not None),
-        ):
-            object.__setattr__(self, name, value)
+        is_by_tag = own is None and tagged is not None
+        vars(self).update(session_id=tagged, tags=MappingProxyType(tags), is_by_tag=is_by_tag)
+
+    @functools.cached_property
+    def envelope(self) -> bytes:
+        """The keys as they stand in a line, with a comma behind."""
+        named = b"" if self.session_id is None else b'"session_id":"%b",' % self.session_id.encode()
+        if not self.tags:
+            return named
+        # What begins like a record is taken for one where a damaged line is searched for records.
+        spelled = _encode(dict(self.tags)).replace(b'{"timestamp":', b'{ "timestamp":', 1)
+        return b'%b"tags":%b,' % (named, spelled)
 
     def __bool__(self) -> bool:
         """Whether anything is set."""
@@ -195,15 +198,6 @@ def _checked(tags: Any) -> dict[str, str]:
             remedy = f"give {TAG_VALUE_CHARACTERS} at most"
             raise UsageError(f"the tag {_shown(key)} has {len(value)} characters", remedy=remedy)
     return found
-
-
-def _envelope(session_id: SessionId | None, tags: Mapping[str, str]) -> bytes:
-    named = b"" if session_id is None else b'"session_id":"%b",' % session_id.encode()
-    if not tags:
-        return named
-    spelled = _encode(tags)
-    # What begins like a record is taken for one where a damaged line is searched for records.
-    return b'%b"tags":%b,' % (named, spelled.replace(b'{"timestamp":', b'{ "timestamp":', 1))
 
 
 def _shown(value: object) -> str:

@@ -212,10 +212,8 @@ class _Search:
         if status not in STATUSES or self._asked.standing not in (None, status == VISIBLE):
             return None
         data = opened.source.read_at(document.offset, document.size)
-        try:
-            text = text_of(data, envelope.decode(data))
-        except envelope.NotARecord:
-            return None
+        records = envelope.records_in(data)
+        text = text_of(data, records[0][2]) if records else None
         matches = [] if text is None else self._asked.query.matches(text[1])
         label = labels.label_of(data)
         if text is None or text[0] != document.kind or not matches or not label.fits(self._asked.label):

@@ -210,29 +210,6 @@ class Compaction(NamedTuple):
     summary: str
 
 
-class Collect(Protocol):
-    """Gives a sink lines[i], lines[i - 1], … down to `stop`, the first of which ends (with its line end) at `end`.
-
-    Returns the index and the end of the first line that was not taken, and whether the one taken before it begins a
-    block. If it does not, and lines are left, the next one needs a closer look.
-    """
-
-    def __call__(
-        self, sink: EventSink, lines: Sequence[bytes], i: int, end: int, *, stop: int = -1
-    ) -> tuple[int, int, bool]: ...
-
-
-class CollectItems(Protocol):
-    """The same where nothing is to be known but the history: the lines of visible items are added to `items`.
-
-    Stops at a line that is odd, can take something back, replaces the history, or tells what is still asked for.
-    """
-
-    def __call__(
-        self, sink: EventSink, lines: Sequence[bytes], i: int, end: int, items: list[bytes]
-    ) -> tuple[int, int]: ...
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Dialect:
     """One agent's logs. The lines that are given to these functions hold a record, unless it is said otherwise."""
@@ -249,8 +226,13 @@ class Dialect:
     """The token totals of a thread, if a record tells them."""
     token_note: Callable[[bytes, Any], TokenNote | None]
     """What the ledger needs to know of a record."""
-    collect: Collect
-    collect_items: CollectItems
+    collect: Callable[[EventSink, Sequence[bytes], int, int, int], tuple[int, int, bool]]
+    """Gives a sink lines[i], lines[i - 1], … down to lines[stop + 1]. The arguments are the sink, the lines, i, where
+    lines[i] ends (with its line end), stop. Returns the index and the end of the first line that was not taken, and
+    whether the one taken before it begins a block. If it does not, and lines are left, the next needs a closer look."""
+    collect_items: Callable[[EventSink, Sequence[bytes], int, int, list[bytes]], tuple[int, int]]
+    """The same where nothing is to be known but the history: the lines of visible items are added to the last argument.
+    Stops at a line that is odd, can take something back, replaces the history, or tells what is still asked for."""
     payload_of: Callable[[bytes], Raw]
     """The payload of a line."""
     world_of: Callable[[bytes], dict[str, Any]]

@@ -155,14 +155,10 @@ def _is_key_block(text: str) -> bool:
 
 
 def _is_cookie(text: str) -> bool:
-    """Some cookie of a header has a value that nobody chose."""
+    """Some cookie of a header has a value that nobody chose: one word, neither a date nor a name in capitals."""
     values = [part.partition("=")[2].strip("\"' ") for part in text.split(";")]
-    return any(len(value) >= 12 and _is_nonce(value) and not _PLACEHOLDER.search(value) for value in values)
-
-
-def _is_nonce(text: str) -> bool:
-    """Random, in one word: neither a date nor a name in capitals."""
-    return " " not in text and _is_random(text) and text != text.upper()
+    words = [value for value in values if len(value) >= 12 and " " not in value and value != value.upper()]
+    return any(_is_random(word) and not _PLACEHOLDER.search(word) for word in words)
 
 
 # The parts of patterns

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+from msgspec.structs import astuple
 
 _MOST_IN_SUM = 1 << 62  # what the encodings of numbers hold
 
@@ -17,17 +18,13 @@ class Tokens(msgspec.Struct, frozen=True, array_like=True, gc=False):
     total: int = 0
 
     def __add__(self, other: Tokens) -> Tokens:
-        return Tokens(*(min(a + b, _MOST_IN_SUM) for a, b in zip(_numbers(self), _numbers(other), strict=True)))
+        return Tokens(*(min(a + b, _MOST_IN_SUM) for a, b in zip(astuple(self), astuple(other), strict=True)))
 
     def since(self, before: Tokens | None) -> Tokens:
         """What was spent from one running total to this one."""
         if before is None or self.total < before.total:
             return self
-        return Tokens(*(max(0, a - b) for a, b in zip(_numbers(self), _numbers(before), strict=True)))
-
-
-def _numbers(tokens: Tokens) -> tuple[int, int, int, int, int]:
-    return tokens.input, tokens.cached, tokens.output, tokens.reasoning, tokens.total
+        return Tokens(*(max(0, a - b) for a, b in zip(astuple(self), astuple(before), strict=True)))
 
 
 class Reading(msgspec.Struct, frozen=True, gc=False):

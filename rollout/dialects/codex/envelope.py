@@ -103,14 +103,6 @@ PASSED_OVER = Envelope("record_type", Head())
 """The envelope of a `{"record_type": …}` line of 2025."""
 
 
-class NotARecord(Exception):
-    """Why some bytes are no record; `kind` as in `Damage`."""
-
-    def __init__(self, kind: str, reason: str) -> None:
-        super().__init__(reason)
-        self.kind, self.reason = kind, reason
-
-
 def decode_plain(line: bytes, depth: int = DEFAULT.depth) -> Envelope | None:
     """The envelope of an ordinary line (without b"\\n"); None for one that `split` must look at."""
     if not line.startswith(b"{") or not is_utf8(line):
@@ -166,48 +158,46 @@ def _try_piece(line: bytes, begin: int, end: int, depth: int) -> Piece[Envelope]
     stripped = stripped.rstrip(_ASCII_SPACE)
     if not stripped:
         return None
-    try:
-        return Piece(offset, stripped, decode(stripped, depth))
-    except NotARecord as why:
-        return Piece(offset, stripped, None, why.kind, why.reason)
+    found = _decode(stripped, depth)
+    return Piece(offset, stripped, found) if isinstance(found, Envelope) else Piece(offset, stripped, None, *found)
 
 
-def decode(data: bytes, depth: int = DEFAULT.depth) -> Envelope:
-    """The envelope of one record of any shape. Raises NotARecord."""
+def _decode(data: bytes, depth: int) -> Envelope | tuple[str, str]:
+    """The envelope of one record of any shape; else of what kind the damage is, as in `Damage`, and the reason."""
     if data.startswith(UNOPENED):
-        why = data[len(UNOPENED) : len(UNOPENED) + 1]
-        raise NotARecord("encrypted", _WHY_UNOPENED.get(why, "not JSON"))
+        return "encrypted", _WHY_UNOPENED.get(data[len(UNOPENED) : len(UNOPENED) + 1], "not JSON")
     if not is_utf8(data):
-        raise NotARecord("utf8", "invalid UTF-8")
+        return "utf8", "invalid UTF-8"
     if is_too_deep(data, depth):
-        raise NotARecord("deep", f"nested deeper than {depth}")
+        return "deep", f"nested deeper than {depth}"
     try:
-        return _judge(_keys.decode(data))
+        found = _judge(_keys.decode(data))
+        return ("not_a_record", found) if isinstance(found, str) else found
     except msgspec.ValidationError:
-        raise NotARecord("not_a_record", "not an object with a type and a payload") from None
+        return "not_a_record", "not an object with a type and a payload"
     except msgspec.DecodeError as error:
-        said = str(error).removeprefix("JSON is malformed: ").removeprefix("Input data was ")
-        raise NotARecord("json", f"not JSON: {said}") from None
+        return "json", f"not JSON: {str(error).removeprefix('JSON is malformed: ').removeprefix('Input data was ')}"
     except RecursionError:
-        raise NotARecord("deep", f"nested deeper than {depth}") from None
+        return "deep", f"nested deeper than {depth}"
 
 
-def _judge(keys: Mapping[str, Raw]) -> Envelope:
+def _judge(keys: Mapping[str, Raw]) -> Envelope | str:
+    """The envelope of an object with these keys; else why it is no record."""
     kind = text_of(keys.get("type"))
     if kind is None:
         if "type" in keys:
-            raise NotARecord("not_a_record", "its type is not a string")
+            return "its type is not a string"
         if "record_type" in keys:
             return PASSED_OVER
         if text_of(keys.get("id")) is not None and "timestamp" in keys:
             return SESSION_META
-        raise NotARecord("not_a_record", "an object without a type")
+        return "an object without a type"
     if "payload" in keys:
         return Envelope(kind, _head(kind, keys["payload"]))
     if kind in ITEM_TYPES or (kind not in RECORD_TYPES and not keys.keys() & {"timestamp", "ordinal", "record_type"}):
         has_role, role = _role(keys)
         return Envelope(kind, UNSET, role) if has_role else Envelope("response_item", None)
-    raise NotARecord("not_a_record", "a record without a payload")
+    return "a record without a payload"
 
 
 def _head(kind: str, payload: Raw) -> Head | None:

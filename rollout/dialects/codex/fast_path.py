@@ -48,8 +48,8 @@ _NO_NUMBERS: Mapping[str | None, int] = {}
 _TAKING_BACK = frozenset({"thread_rolled_back", "items_removed", None})
 
 
-def collect(sink: EventSink, lines: Sequence[bytes], i: int, end: int, *, stop: int = -1) -> tuple[int, int, bool]:
-    """See `rollout.items.events.Collect`."""
+def collect(sink: EventSink, lines: Sequence[bytes], i: int, end: int, stop: int) -> tuple[int, int, bool]:
+    """See `Dialect`."""
     depth, traces = sink.depth, sink.traces
     wants_usage = sink.wants_usage
     loud = _LOUD[wants_usage, sink.wants_turns]
@@ -124,7 +124,7 @@ def collect(sink: EventSink, lines: Sequence[bytes], i: int, end: int, *, stop: 
 
 
 def collect_items(sink: EventSink, lines: Sequence[bytes], i: int, end: int, items: list[bytes]) -> tuple[int, int]:
-    """See `rollout.items.events.CollectItems`."""
+    """See `Dialect`."""
     first, depth = i, sink.depth
     shallow_bytes, quiet = 2 * depth, _QUIET[sink.wants_usage, sink.wants_world]
     loud = _TAKING_BACK | {"token_count"} if sink.wants_usage else _TAKING_BACK

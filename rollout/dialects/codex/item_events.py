@@ -110,7 +110,8 @@ class ItemEvents:
             if self._turn_id is not None and len(payload) <= _MOST_BYTES:
                 at = len(made) if item["type"] in _FOLLOWING else len(made) - 1
                 made.insert(at, ("event_msg", payload))
-        return [record for record in made if _LEGACY.get(_event_type(record) or "") not in told]
+        dropped = {type for type, kind in _LEGACY.items() if kind in told}
+        return [record for record in made if not (dropped and _event_type(record) in dropped)]
 
     def _show(self, type: str, payload: bytes, unix_ms: int, told: set[str]) -> tuple[dict[str, Any] | None, int]:
         """What is shown of a record, and when that began; `told` are the items of this write that were shown before."""
@@ -214,13 +215,9 @@ def item_events_of(
     return ItemEvents(thread, session.get("cwd"), turn_id, new_id) if is_paginated else None
 
 
-class _Event(msgspec.Struct, frozen=True):
-    type: str | None = None
-
-
 def _event_type(record: Record) -> str | None:
     """The type of an event; None for another record."""
-    return msgspec.json.decode(record[1], type=_Event).type if record[0] == "event_msg" else None
+    return value_at(decode_value(record[1]), "type") if record[0] == "event_msg" else None
 
 
 def _user_part(part: object) -> dict[str, Any] | None:
