@@ -142,17 +142,11 @@ def _call(arguments: str, item: Item) -> str:
     return f"{name or '(no name)'}({texts(item.get(arguments))})"
 
 
-def _shell_call(item: Item) -> str:
+def _action(name: str, key: str, item: Item) -> str:
     action = item.get("action")
-    command = action.get("command") if isinstance(action, Mapping) else None
-    words = [word for word in command if isinstance(word, str)] if isinstance(command, list) else []
-    return f"shell({' '.join(words) or texts(action)})"
-
-
-def _search_call(item: Item) -> str:
-    action = item.get("action")
-    query = action.get("query") if isinstance(action, Mapping) else None
-    return f"web_search({query if isinstance(query, str) else texts(action)})"
+    found = action.get(key) if isinstance(action, Mapping) else None
+    words = [word for word in (found if isinstance(found, list) else [found]) if isinstance(word, str)]
+    return f"{name}({' '.join(words) or texts(action)})"
 
 
 def _compaction(item: Item) -> str:
@@ -175,8 +169,8 @@ _DESCRIPTIONS: dict[str, tuple[str, Callable[[Item], str]]] = {
     "function_call": ("call", _ARGUMENTS),
     "custom_tool_call": ("call", functools.partial(_call, "input")),
     "tool_search_call": ("call", _ARGUMENTS),
-    "local_shell_call": ("call", _shell_call),
-    "web_search_call": ("call", _search_call),
+    "local_shell_call": ("call", functools.partial(_action, "shell", "command")),
+    "web_search_call": ("call", functools.partial(_action, "web_search", "query")),
     "function_call_output": _OUTPUT,
     "custom_tool_call_output": _OUTPUT,
     "local_shell_call_output": _OUTPUT,

@@ -29,11 +29,6 @@ _TAB_COLUMNS = 4
 _TABLE_CHARS = 10_000
 
 
-def is_unsafe(code: int) -> bool:
-    """Whether the character must not reach a terminal as it is."""
-    return unicodedata.category(chr(code)) in _UNSAFE_CATEGORIES or code in _BLANK
-
-
 def is_harmless(chars: str) -> bool:
     """Whether every text of these characters, and of printable ASCII and line ends, is printable as it is."""
     return not _JOINERS.search(chars) and printable(chars) == chars
@@ -43,7 +38,8 @@ class _Escapes(dict[int, str]):
     """A table for `str.translate`, filled as characters come up."""
 
     def __missing__(self, code: int) -> str:
-        shown = self.escape(code) if is_unsafe(code) else chr(code)
+        is_unsafe = unicodedata.category(chr(code)) in _UNSAFE_CATEGORIES or code in _BLANK
+        shown = self.escape(code) if is_unsafe else chr(code)
         if len(self) < _TABLE_CHARS:
             self[code] = shown
         return shown

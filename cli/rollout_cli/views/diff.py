@@ -36,7 +36,7 @@ def diff_json(diff: rollout.Diff, whys: Sequence[rollout.Explained | None]) -> I
     head = {"before": _state(diff.before), "after": _state(diff.after), "relation": diff.relation, "shared": shared}
     values = pick(diff, "settings context world tokens")
     changed = {name: [pick(each, "key before after") for each in changes] for name, changes in values.items()}
-    return members({**head, **changed, "kept": diff.kept_count, "items": array(_items_json(diff, whys))})
+    yield from members({**head, **changed, "kept": diff.kept_count, "items": array(_items_json(diff, whys))})
 
 
 def _items_json(diff: rollout.Diff, whys: Sequence[rollout.Explained | None]) -> Iterator[bytes]:

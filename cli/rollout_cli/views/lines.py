@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Iterator
 
 import rollout
@@ -74,7 +75,7 @@ def followed_json(event: rollout.FollowEvent) -> Iterator[bytes]:
     reason = known.pop("reason")
     data = record.data.strip(b" \t\r\n").replace(b"\r", b" ") if record else b""
     head = {**pick(event, "happened path"), **known, **pick(event, "status turn_id"), "reason": reason}
-    return members({**head, "what": event.what, "record": iter([data or b"null"])})
+    yield from members({**head, "what": event.what, "record": iter([data or b"null"])})
 
 
 def followed_rows(event: rollout.FollowEvent, columns: int | None) -> Iterator[Row]:
@@ -87,16 +88,21 @@ def followed_rows(event: rollout.FollowEvent, columns: int | None) -> Iterator[R
     is_item = rollout.tell(record.type, record.kind).kind == "item"
     label = told.label if is_item or record.is_damaged else record.kind or record.type
     text = ("" if told.label == "turn" else told.text) or short_id(event.turn_id or "", columns)
+    clock = clock_time(record.timestamp)
+    cells = (str(record.line), clock, status.replace("_", " "), preview(label, 20), preview(text, columns))
+    style = "yellow" if status in _UNDONE else _STYLES.get(status, "dim")
+    yield _followed_table(columns).row(cells, status=style, kind=STYLES.get(label, ""))
+
+
+@functools.cache
+def _followed_table(columns: int | None) -> Table:
     parts = (
         Column("line", 4 if columns is not None and columns < NARROW_COLUMNS else 6, is_number=True),
         Column("time", 8, least_columns=_WIDE_COLUMNS),
         Column("status", 11),
         Column("kind", 20 if columns is None or columns >= _WIDE_COLUMNS else 10),
     )
-    clock = clock_time(record.timestamp)
-    cells = (str(record.line), clock, status.replace("_", " "), preview(label, 20), preview(text, columns))
-    style = "yellow" if status in _UNDONE else _STYLES.get(status, "dim")
-    yield Table(parts, "text", columns).row(cells, status=style, kind=STYLES.get(label, ""))
+    return Table(parts, "text", columns)
 
 
 def report_json(report: rollout.Report) -> Iterator[bytes]:

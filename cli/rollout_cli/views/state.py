@@ -43,7 +43,7 @@ def state_json(state: rollout.State) -> Iterator[bytes]:
     known = pick(state, "previous_model reference_context session world_state token_usage")
     damage = [pick(met, "line offset reason") for met in state.damage]
     rest = pick(state, "bytes_read records_decoded base_instructions thread_id path")
-    return members({**items, **known, "damage": damage, **rest})
+    yield from members({**items, **known, "damage": damage, **rest})
 
 
 def state_rows(state: rollout.State, columns: int | None) -> Iterator[Row]:
