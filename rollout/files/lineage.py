@@ -90,10 +90,10 @@ class Opened:
     @property
     def thread(self) -> str | None:
         """The thread id: of the first line if it is a session_meta, else of the file's name, else of a later one."""
-        own, named = (self.session or {}).get("id"), self._named
-        if named is not None and not (self.head.is_first and isinstance(own, str)):
-            return named
-        return own if isinstance(own, str) else None
+        own = (self.session or {}).get("id")
+        if not isinstance(own, str):
+            return self._named
+        return own if self.head.is_first else self._named or own
 
     @property
     def named_thread(self) -> str | None:

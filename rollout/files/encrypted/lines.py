@@ -37,6 +37,7 @@ _OPEN = b'"encrypted":{"v":1,"key":"'
 _DATA = b',"data":"'
 _CLOSE = b'"}}'
 _HEAD_SIGNS = (b'"encrypted":{"', b'{"v":1,"key":"', _DATA)
+"""Two of them are left in an encrypted session_meta of which some byte was changed."""
 _PAYLOAD = b'"%b":{' % PAYLOAD.encode()
 _ORDINAL = re.compile(rb'\{(?:"timestamp":"[^"\\]*",)?"ordinal":(\d+),')
 _PLAIN_TEXT = re.compile(rb'"[^"\\]*"')
@@ -90,11 +91,6 @@ def _has_beginning(piece: bytes) -> bool:
     return at >= 0 and ordinal_of(piece) is not None and piece.endswith(_PAYLOAD, 0, at)
 
 
-def _resembles_head(line: bytes) -> bool:
-    """Whether a first line is an encrypted session_meta, or was one before some byte of it was changed."""
-    return sum(sign in line for sign in _HEAD_SIGNS) > 1
-
-
 def is_encrypted(source: lines.Source, first_bytes: int, start: int = 0) -> bool:
     """Whether a file holds encrypted lines: `first_bytes` of it from `start` on are looked at, its end if need be.
 
@@ -104,7 +100,7 @@ def is_encrypted(source: lines.Source, first_bytes: int, start: int = 0) -> bool
     for n in (first_bytes, _HEAD_BYTES, _DAMAGED_BYTES):
         block = source.read_at(start, min(n, max(source.size - start, 0)))
         found = block.split(b"\n")
-        if _holds_encrypted(block) or _resembles_head(found[0]):
+        if _holds_encrypted(block) or sum(sign in found[0] for sign in _HEAD_SIGNS) > 1:
             return True
         if any(map(envelope.holds_record, found[:-1])) or (len(found) == 1 and start + len(block) >= source.size):
             return False

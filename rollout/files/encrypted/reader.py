@@ -36,7 +36,6 @@ from rollout.limits import DEFAULT, KIB, Limits
 _HEAD_BYTES = 64 * KIB
 _STEP_BYTES = 4 * KIB
 _KEPT = 3
-_SHORTEST = len(envelope.UNOPENED) + 1
 _CHANGED, _PLAIN = b"c", b"p"
 _BLANK = b"\0 \t\r"
 
@@ -199,13 +198,13 @@ class DecryptingSource:
 
     def _open_line(self, line: bytes, others: list[bytes]) -> bytes:
         parts = encrypted.parts_of(line)
-        if parts is None:
-            return _unopened(line, _PLAIN)
-        opened = self._try(line, parts, self._keys())
-        if opened is None:
+        opened = None if parts is None else self._try(line, parts, self._keys())
+        if opened is not None:
+            return opened
+        if parts is not None:
             self._prove(parts.key_id, others)
-            return _unopened(line, _CHANGED)
-        return opened
+        why = envelope.UNOPENED + (_PLAIN if parts is None else _CHANGED)
+        return why.ljust(len(line)) if len(why) <= len(line) else line
 
     def _try(self, line: bytes, parts: Parts, cipher: Cipher) -> bytes | None:
         try:
@@ -231,12 +230,6 @@ class DecryptingSource:
                 return
         why = f"key {key_id!r} does not open it: it is another key of that id, or every line of that key was changed"
         raise WrongKey(why, path=self._path, remedy="give the key that it was written with; nothing of it is lost")
-
-
-def _unopened(line: bytes, why: bytes) -> bytes:
-    if len(line) < _SHORTEST:
-        return line
-    return (envelope.UNOPENED + why).ljust(len(line))
 
 
 def cipher_for(sources: Iterable[lines.Source]) -> Cipher | None:

@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -47,17 +48,8 @@ from rollout.session.record import BLANK, Record, read_records
 
 Progress = Callable[[int, int], None]
 CAUSES = (
-    "standing",
-    "replaced",
-    "rolled_back",
-    "removed",
-    "images",
-    "copied_prefix",
-    "compactions",
-    "events",
-    "metadata",
-    "damaged",
-    "blank",
+    *("standing", "replaced", "rolled_back", "removed", "images"),
+    *("copied_prefix", "compactions", "events", "metadata", "damaged", "blank"),
 )
 _SAMPLES = 16
 _LEVEL = 3
@@ -114,10 +106,10 @@ def measure(
             of_thread.setdefault(parts.thread, []).append(path)
     sizes = [_disk_bytes(fs, path) for path in chosen]
     rows, bases = list[FileUsage](), Bases(home, fs)
-    for i, path in enumerate(chosen):
-        rows.append(_measure_file(path, sizes[i], bases, home, fs, keys, of_thread))
+    for path, size, done in zip(chosen, sizes, itertools.accumulate(sizes), strict=True):
+        rows.append(_measure_file(path, size, bases, home, fs, keys, of_thread))
         if progress is not None:
-            progress(sum(sizes[: i + 1]), sum(sizes))
+            progress(done, sum(sizes))
     return DiskUsage(tuple(rows))
 
 
