@@ -99,7 +99,10 @@ def list_sessions(
         UsageError: `limit` is not 1 to 100, or `current` cannot be one.
         Ambiguous: `current` names several sessions.
     """
-    return _Others(home, current).list(limit, session_id)
+    others = _Others(home, current)
+    if not (_is_count(limit) and 1 <= limit <= MOST_SESSIONS):
+        raise UsageError(f"a limit of {limit!r:.80} sessions", remedy=f"give 1 to {MOST_SESSIONS}")
+    return others.newest(limit, session_id)
 
 
 def read_session(
@@ -133,44 +136,36 @@ def search_sessions(
         Ambiguous: `current` names several sessions.
         SourceError: this SQLite cannot search texts.
     """
-    return _Others(home, current).search(query, limit, session_id)
+    others, cursor = _Others(home, current), None
+    found: list[Hit] = []
+    while True:
+        hits = others.store.search(query, limit=limit, cursor=cursor, session_id=session_id)
+        found += [hit for hit in hits if hit.id.lower() not in others.own]
+        cursor = hits.cursor
+        if cursor is None or len(found) >= limit:
+            return tuple(found[:limit])
 
 
 class _Others:
     """The sessions of a home but for the current one."""
 
     def __init__(self, home: Home, current: Current) -> None:
-        self._store = home if isinstance(home, Store) else Store(home)
-        self._own = self._threads_of_current(current)
+        self.store = home if isinstance(home, Store) else Store(home)
+        self.own = self._threads_of_current(current)
         """The thread ids by which the current session is known; empty if there is none."""
 
-    def list(self, limit: int, session_id: str | None = None) -> tuple[SessionRow, ...]:
-        if not (_is_count(limit) and 1 <= limit <= MOST_SESSIONS):
-            raise UsageError(f"a limit of {limit!r:.80} sessions", remedy=f"give 1 to {MOST_SESSIONS}")
-        return self._newest(limit, session_id)
-
-    def _newest(self, limit: int, session_id: str | None = None) -> tuple[SessionRow, ...]:
-        found = self._store.list(limit=limit + 1, session_id=session_id, forks=True)  # the current one may be there
-        return tuple(row for row in found if row.id.lower() not in self._own)[:limit]
+    def newest(self, limit: int, session_id: str | None = None) -> tuple[SessionRow, ...]:
+        found = self.store.list(limit=limit + 1, session_id=session_id, forks=True)  # the current one may be there
+        return tuple(row for row in found if row.id.lower() not in self.own)[:limit]
 
     def read(self, ref: Reference, budget_bytes: int, *, only_inside: bool = False) -> Transcript:
         if not (_is_count(budget_bytes) and budget_bytes >= LEAST_BUDGET_BYTES):
             raise UsageError(f"a budget of {budget_bytes!r:.80} bytes", remedy=f"give {LEAST_BUDGET_BYTES} or more")
-        path, store = self._find(ref, only_inside=only_inside), self._store
+        path, store = self._find(ref, only_inside=only_inside), self.store
         state = read_state(Origin(None, path, store.home, fs=store.fs, keys=store.keys))
         fitted = fit_messages(state.history, budget_bytes)
         row = with_index(store.home, store.fs, lambda index: row_of_file(index, path), store.keys)
         return Transcript(fitted.text, row, path, fitted.shown, fitted.left_out, fitted.cut)
-
-    def search(self, query: str, limit: int, session_id: str | None = None) -> tuple[Hit, ...]:
-        found: list[Hit] = []
-        cursor = None
-        while True:
-            hits = self._store.search(query, limit=limit, cursor=cursor, session_id=session_id)
-            found += [hit for hit in hits if hit.id.lower() not in self._own]
-            cursor = hits.cursor
-            if cursor is None or len(found) >= limit:
-                return tuple(found[:limit])
 
     def _find(self, ref: Reference, *, only_inside: bool) -> Path:
         """The file of another session. `only_inside`: of this home, whatever path is given (see `_find_inside`)."""
@@ -178,13 +173,16 @@ class _Others:
         if isinstance(ref, bool) or (isinstance(ref, int) and ref >= 0) or not text.strip("-0") or "\0" in text:
             raise UsageError(f"{text!r:.80} names no session", remedy="give an id, or -1 for the newest other session")
         if (n := layout.position(text)) is not None:
-            return self._nth(n)
+            found = self.newest(n)
+            if len(found) == n:
+                return found[-1].path
+            there = f"{len(found)} other session{'s' if len(found) != 1 else ''}"
+            remedy = f"give -1 to -{len(found)}" if found else "there is nothing to read"
+            raise NotFound(f"-{n} is not there: the home has {there}", path=self.store.home, remedy=remedy)
         path = None
-        if text.lower() not in self._own:
-            path = (
-                self._find_inside(text) if only_inside else self._store.resolve(text if isinstance(ref, str) else ref)
-            )
-        if path is None or self._own & self._threads_of(path):
+        if text.lower() not in self.own:
+            path = self._find_inside(text) if only_inside else self.store.resolve(text if isinstance(ref, str) else ref)
+        if path is None or self.own & self._threads_of(path):
             remedy = "give another one, or -1 for the newest other session"
             raise UsageError("that is the session that you are in", remedy=remedy)
         return path
@@ -195,7 +193,7 @@ class _Others:
         A path is compared with theirs, as texts. The answer to any other path is the same, whether a file lies there or
         not: nothing outside of the home is looked at.
         """
-        home, fs = self._store.home, self._store.fs
+        home, fs = self.store.home, self.store.fs
         if looks_like_path(text):
             path = Path(text)
             with contextlib.suppress(RuntimeError):  # the home of nobody
@@ -206,17 +204,9 @@ class _Others:
             found = [file.path for file in layout.scan(home, fs=fs) if file.path in within]
             if found:
                 return found[0]
-            if text not in self._store.names().values():
+            if text not in self.store.names().values():
                 raise UsageError("that path is no session here", remedy="give an id that list_sessions shows")
         return layout.resolve(home, text, fs=fs)
-
-    def _nth(self, n: int) -> Path:
-        found = self._newest(n)
-        if len(found) == n:
-            return found[-1].path
-        there = f"{len(found)} other session{'s' if len(found) != 1 else ''}"
-        remedy = f"give -1 to -{len(found)}" if found else "there is nothing to read"
-        raise NotFound(f"-{n} is not there: the home has {there}", path=self._store.home, remedy=remedy)
 
     def _threads_of_current(self, current: Current) -> frozenset[str]:
         if current is None:
@@ -227,7 +217,7 @@ class _Others:
         if layout.position(text) is not None:
             raise UsageError(f"{text} cannot be the current session: it counts the others", remedy="give its id")
         try:
-            return self._threads_of(self._store.resolve(text))
+            return self._threads_of(self.store.resolve(text))
         except NotFound:
             named = ids.parse_file_name(Path(text).name)
             return frozenset({text.lower() if named is None else named.thread})
@@ -236,7 +226,7 @@ class _Others:
         """The thread that a file is of, by its name and by what it says."""
         named, said = ids.parse_file_name(path.name), None
         with contextlib.suppress(SourceError):
-            opened = open_path(path, fs=self._store.fs, keys=self._store.keys)
+            opened = open_path(path, fs=self.store.fs, keys=self.store.keys)
             with contextlib.closing(opened):
                 said = opened.thread
         return frozenset(thread.lower() for thread in (said, named and named.thread) if thread)

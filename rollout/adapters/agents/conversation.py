@@ -45,7 +45,6 @@ from rollout.items.events import AgentLine, Entry, Event, ItemsRemoved, LineKind
 from rollout.limits import DEFAULT, Limits
 from rollout.session.newest_items import entry_of, needs_fold
 
-_PREVIEW_CHARACTERS = 100
 _NAMED_BY_TYPE = frozenset(
     ("computer_call", "file_search_call", "web_search_call", "code_interpreter_call", "shell_call", "apply_patch_call")
 )
@@ -142,23 +141,17 @@ class Conversation:
             raise BranchError(f"there is no turn {turn}", remedy="see get_conversation_turns()")
         return [*self.starts, len(self.placed)][turn if after else turn - 1]
 
-    def rows(self) -> list[dict[str, Any]]:
-        """One a turn: turn, content, full_content, timestamp, can_branch."""
+    def rows(self, *, most: int | None = None) -> list[dict[str, Any]]:
+        """One a turn: turn, content (its first `most` characters), full_content, timestamp, can_branch."""
         rows = []
         for turn, start in enumerate(self.starts, 1):
             one = self.placed[start]
             content = one.item.get("content", "")
             text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False, default=str)
+            if most is not None and len(text) > most:
+                text = text[:most] + "..."
             time = None if isinstance(one.entry, Raw) else time_of(one.entry)
             rows.append({"turn": turn, "content": text, "full_content": content, "timestamp": time, "can_branch": True})
-        return rows
-
-    def previews(self) -> list[dict[str, Any]]:
-        """The same, with the first 100 characters of each content."""
-        rows = self.rows()
-        for row in rows:
-            if len(row["content"]) > _PREVIEW_CHARACTERS:
-                row["content"] = row["content"][:_PREVIEW_CHARACTERS] + "..."
         return rows
 
     def find(self, term: str) -> list[dict[str, Any]]:

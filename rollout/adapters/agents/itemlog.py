@@ -1,8 +1,8 @@
-"""The items of one rollout as a list that is only appended to: write, newest, pop, clear.
+"""The items of one rollout as a list that is only appended to: write, newest, pop, replace.
 
-Every call is whole: what `write` has written is on the disk, all or nothing; a pop appends an `items_removed`, a clear
-a compaction with nothing in it. Safe to use from several threads and processes (see `SharedLog`). Reading takes no
-lock.
+Every call is whole: what `write` has written is on the disk, all or nothing; a pop appends an `items_removed`, what
+replaces all a compaction with nothing in it. Safe to use from several threads and processes (see `SharedLog`). Reading
+takes no lock.
 
 What was read last of the newest items is kept for the next pop or read, and so is where the file was seen to end in a
 whole batch. What is whole in a file is never changed, so that holds as long as it has no more bytes than it had.
@@ -111,10 +111,6 @@ class ItemLog(SharedLog):
         if is_kept:
             self._newest = dataclasses.replace(newest, end=end, entries=newest.entries[:-1])
         return newest.entries[-1]
-
-    def clear(self) -> None:
-        """Takes all items out."""
-        self.replace_all([])
 
     def newest(self, limit: int | None) -> list[Any]:
         """The newest `limit` items (None: all), oldest first."""

@@ -122,19 +122,12 @@ class Ledger:
 
     def refresh(self) -> None:
         """Reads the file again if it has changed."""
-        try:
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError, NotFound):
             status = self._fs.status(self.path)
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        if status == self._seen:
-            return
-        try:
-            file = self._fs.open_read(self.path)
-        except NotFound:
-            return
-        with contextlib.closing(file):
-            self._take(file.read_at(0, file.size()))  # what came behind that status is looked at next time
-        self._seen, self.is_settled = status, False
+            if status != self._seen:
+                with contextlib.closing(self._fs.open_read(self.path)) as file:
+                    self._take(file.read_at(0, file.size()))  # what came behind that status is looked at next time
+                self._seen, self.is_settled = status, False
 
     def _take(self, data: bytes) -> None:
         branches: dict[str, Branch] = {}

@@ -33,6 +33,8 @@ except ImportError:  # an older SDK, which does not ask for one
 
 T = TypeVar("T")
 _logger = logging.getLogger(__name__)
+_PREVIEW_CHARACTERS = 100
+_TRANSFORMING = ("get_items", "add_items", "pop_item", "clear_session")
 LOCK_TIMEOUT_S = 30.0
 """How long a call waits for another writer, unless the session says otherwise."""
 
@@ -187,7 +189,7 @@ class RolloutSession:
 
     async def get_conversation_turns(self, branch_id: str | None = None) -> list[dict[str, Any]]:
         """One row a turn: turn, content (its first 100 characters), full_content, timestamp, can_branch."""
-        return (await self._conversation(branch_id)).previews()
+        return (await self._conversation(branch_id)).rows(most=_PREVIEW_CHARACTERS)
 
     async def find_turns_by_content(self, search_term: str, branch_id: str | None = None) -> list[dict[str, Any]]:
         """Such rows, whole, of the turns whose user message has a text in it, whatever the case of ASCII letters."""
@@ -273,8 +275,8 @@ class RolloutSession:
 
     def _is_transformed(self) -> bool:
         """Whether what goes in or comes out is another's business too."""
-        own = (getattr(getattr(self, method.__name__), "__func__", None) is method for method in _TRANSFORMING)
-        return not all(own)
+        own = {name: getattr(getattr(self, name), "__func__", None) for name in _TRANSFORMING}
+        return any(method is not getattr(RolloutSession, name) for name, method in own.items())
 
     def close(self) -> None:
         """Every later call raises `SessionClosed`. Those under way go on; the last one lets go of all files."""
@@ -296,14 +298,6 @@ class RolloutSession:
     async def _change(self, work: Callable[[Branches], T]) -> T:
         """Does it and waits for the outcome, also when this task is cancelled, which goes on then."""
         return await change_in_thread(lambda: self._call(work))
-
-
-_TRANSFORMING = (
-    RolloutSession.get_items,
-    RolloutSession.add_items,
-    RolloutSession.pop_item,
-    RolloutSession.clear_session,
-)
 
 
 def _show_branches(branches: Branches) -> list[dict[str, Any]]:
