@@ -47,7 +47,14 @@ def is_too_deep(data: bytes, depth: int) -> bool:
     Only the brackets outside strings are looked at, and the innermost pairs taken away level by level. Deletions keep
     the number of quotes even or odd, which is what tells inside from outside.
     """
-    if len(data) <= 2 * depth or count_opened(data) <= depth:
+    size = len(data)
+    if size <= 2 * depth:
+        return False
+    if size > _WINDOW_BYTES:
+        opened = data.count(b"{") + data.count(b"[")
+    else:  # Python looks for what it replaces a word at a time, and counts byte by byte
+        opened = size - len(data.replace(b"{", b"").replace(b"[", b""))
+    if opened <= depth:
         return False
     if b"\\" in data:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -63,15 +70,6 @@ def is_too_deep(data: bytes, depth: int) -> bool:
             return False
         brackets = brackets.replace(b"[]", b"")
     return bool(brackets)
-
-
-def count_opened(data: bytes) -> int:
-    """How many arrays and objects are opened in JSON at most: brackets in strings are counted, too."""
-    size = len(data)
-    if size > _WINDOW_BYTES:
-        return data.count(b"{") + data.count(b"[")
-    # Python looks for what it replaces a word at a time, and counts byte by byte.
-    return size - len(data.replace(b"{", b"").replace(b"[", b""))
 
 
 def text_of(raw: Raw | UnsetType | None) -> str | None:

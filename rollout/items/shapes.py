@@ -60,7 +60,7 @@ class _Image(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="input
 # Parts of a content. Where a part of a known type stands that its place has no room for, the item is malformed.
 _PARTS = {
     **{tag: _struct(tag=tag, text=str) for tag in ("input_text", "output_text", "text", "reasoning_text")},
-    "summary_text": _struct(type=Literal["summary_text"], text=str),  # a tag that is missing is let pass in no union
+    "summary_text": _struct(type=Literal["summary_text"], text=str),  # no tag: of one struct alone, none is asked for
     "encrypted_content": _struct(tag="encrypted_content", encrypted_content=str),
     "input_audio": _struct(tag="input_audio", audio_url=str),
     "input_image": _Image,

@@ -83,7 +83,8 @@ def text_of(
         return None if role is None or not texts or is_contextual(role, texts) else (role, "\n".join(texts))
     if type in CALLS:
         value = decode_value(item)
-        return TOOL_CALL, "\n".join(filter(None, (_asked(value.get(key)) for key in CALLS[type].asked)))
+        asked = [_joined(_opened(value.get(key))) for key in CALLS[type].asked]
+        return TOOL_CALL, "\n".join(filter(None, asked))
     if type in OUTPUTS:
         return TOOL_OUTPUT, _answered(decode_value(item).get(OUTPUTS[type]))
     return None
@@ -95,11 +96,6 @@ def cut(kind: str, text: str) -> tuple[str, str] | None:
     if len(text) >= _BASE64_CHARACTERS:
         text = _BASE64.sub(" ", text)
     return (kind, text) if text and not text.isspace() else None
-
-
-def _asked(value: Any) -> str:
-    """The values of arguments, be they JSON, JSON in a string, or plain text."""
-    return _joined(_opened(value) if isinstance(value, str) else value)
 
 
 def _answered(value: Any) -> str:
@@ -116,9 +112,10 @@ def _answered(value: Any) -> str:
     return _joined(value)
 
 
-def _opened(text: str) -> Any:
-    """The value of a text that is JSON (an object or an array), else the text."""
-    value = value_in(text, 4 * SEARCH_TEXT_CHARACTERS) if text[:1] in ("{", "[") else None
+def _opened(text: Any) -> Any:
+    """The value of a text that is JSON (an object or an array), else what is given."""
+    is_json = isinstance(text, str) and text.startswith(("{", "["))
+    value = value_in(text, 4 * SEARCH_TEXT_CHARACTERS) if is_json else None
     return text if value is None else value
 
 

@@ -137,10 +137,6 @@ def _replaced(data: bytes) -> e.Event:
     return e.Replaced(has_items)
 
 
-def _world_state(data: bytes) -> e.Event:
-    return e.WorldState(_world.decode(data).payload.full)
-
-
 def _instruction(data: bytes) -> e.Event:
     _agent.decode(data)
     return e.AgentMessage(is_made=True)
@@ -149,7 +145,7 @@ def _instruction(data: bytes) -> e.Event:
 _RECORDS: dict[str, Callable[[bytes], e.Event]] = {
     "turn_context": _settings,
     "compacted": _replaced,
-    "world_state": _world_state,
+    "world_state": lambda data: e.WorldState(_world.decode(data).payload.full),
     "inter_agent_communication": _instruction,
 }
 """The types of records that say something beside items, events and the session."""

@@ -111,7 +111,10 @@ class ItemEvents:
                 at = len(made) if item["type"] in _FOLLOWING else len(made) - 1
                 made.insert(at, ("event_msg", payload))
         dropped = {type for type, kind in _LEGACY.items() if kind in told}
-        return [record for record in made if not (dropped and _event_type(record) in dropped)]
+        if not dropped:
+            return made
+        types = [value_at(decode_value(data), "type") if type == "event_msg" else None for type, data in made]
+        return [record for record, type in zip(made, types, strict=True) if type not in dropped]
 
     def _show(self, type: str, payload: bytes, unix_ms: int, told: set[str]) -> tuple[dict[str, Any] | None, int]:
         """What is shown of a record, and when that began; `told` are the items of this write that were shown before."""
@@ -213,11 +216,6 @@ def item_events_of(
     """For the log that this session_meta begins; None for a legacy one, which has no such events."""
     is_paginated = session.get("history_mode") == PAGINATED
     return ItemEvents(thread, session.get("cwd"), turn_id, new_id) if is_paginated else None
-
-
-def _event_type(record: Record) -> str | None:
-    """The type of an event; None for another record."""
-    return value_at(decode_value(record[1]), "type") if record[0] == "event_msg" else None
 
 
 def _user_part(part: object) -> dict[str, Any] | None:

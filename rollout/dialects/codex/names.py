@@ -5,7 +5,6 @@ from __future__ import annotations
 import msgspec
 
 SESSIONS_FOLDER, ARCHIVE_FOLDER = "sessions", "archived_sessions"
-FILE_PREFIX = "rollout-"
 THREAD_NAMES_FILE = "session_index.jsonl"
 
 PAYLOAD = "payload"
