@@ -42,17 +42,15 @@ if TYPE_CHECKING:
     from rollout.fold.turn_list import Turn
     from rollout.format.labels import Label, check_session_id
     from rollout.format.lines import Damage
-    from rollout.home.doctor import Diagnosis
+    from rollout.home.doctor import Diagnosis, Finding
     from rollout.home.filters import Filters, Sort
-    from rollout.home.findings import Finding
     from rollout.home.index.index import IndexStatus
     from rollout.home.listing import SessionPage
     from rollout.home.maintenance.disk_usage import DiskUsage, FileUsage
     from rollout.home.maintenance.repair import RepairPlan, RepairResult, RepairStep, apply_repair, plan_repair
-    from rollout.home.row import SessionRow
     from rollout.home.search import Hit, Hits
     from rollout.home.stats import Stats, StatsRow
-    from rollout.home.threads import Skipped
+    from rollout.home.threads import SessionRow, Skipped
     from rollout.home.tree import SessionTree
     from rollout.ids import SessionId
     from rollout.items.history import History
@@ -206,22 +204,18 @@ if not TYPE_CHECKING:  # for which every name would be there
                 import rollout.limits
 
                 return rollout.limits
-            case "Diagnosis":
+            case "Diagnosis" | "Finding":
                 from rollout.home import doctor as module
             case "Filters" | "Sort":
                 from rollout.home import filters as module
-            case "Skipped":
+            case "SessionRow" | "Skipped":
                 from rollout.home import threads as module
             case "SessionId":
                 from rollout import ids as module
             case "FileSystem":
                 from rollout.files import port as module
-            case "Finding":
-                from rollout.home import findings as module
             case "SessionPage":
                 from rollout.home import listing as module
-            case "SessionRow":
-                from rollout.home import row as module
             case "Hit" | "Hits":
                 from rollout.home import search as module
             case "Stats" | "StatsRow":

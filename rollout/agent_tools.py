@@ -35,8 +35,8 @@ from rollout.files.thread_names import looks_like_path
 from rollout.format.labels import check_session_id
 from rollout.home.index.index import with_index
 from rollout.home.listing import row_of_file
-from rollout.home.row import SessionRow
 from rollout.home.search import Hit
+from rollout.home.threads import SessionRow
 from rollout.limits import DEFAULT_BUDGET_BYTES, DEFAULT_SESSIONS
 from rollout.session.state import read_state
 from rollout.session.transcript import LEAST_BUDGET_BYTES, fit_messages, framed

@@ -413,7 +413,7 @@ class Store:
     def doctor(self, *, progress: Progress | None = None) -> rollout.Diagnosis:
         """What is wrong in this home, and for each thing the command that helps; nothing is changed.
 
-        `progress(bytes_done, bytes_total)` is of what the index does not know. See `rollout.home.findings`.
+        `progress(bytes_done, bytes_total)` is of what the index does not know. See `rollout.home.doctor`.
         """
         from rollout.home.doctor import diagnose
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import datetime
 import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import Literal, TypedDict, Unpack
 
 from rollout.errors import UsageError
 from rollout.files.layout import RolloutFile
@@ -48,78 +47,65 @@ class Filters(TypedDict, total=False):
     forks: bool
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+_WORDS = [
+    name
+    for name in Filters.__annotations__
+    if name in Entry.__struct_fields__ and name not in ("cwd", "tags", "damaged")
+]
+"""Those that must be the same in the entry."""
+
+
 class Selection:
-    """Filters that were looked at: UsageError for one that can never be right."""
+    """Filters that were looked at. Archived ones, subagents and forks are left out unless they are asked for.
 
-    sort: Sort = "created"
-    cwd: str | os.PathLike[str] | None = None
-    model_provider: str | None = None
-    model: str | None = None
-    source: str | None = None
-    since: When | None = None
-    until: When | None = None
-    archived: bool | None = False
-    name: str | None = None
-    session_id: str | None = None
-    tags: Mapping[str, str] | None = None
-    damaged: bool | None = None
-    text: str | None = None
-    subagents: bool = False
-    forks: bool = False
-    label: labels.Label = dataclasses.field(init=False)
-    _cwd: str | None = dataclasses.field(init=False)
-    _span: tuple[datetime.datetime | None, datetime.datetime | None] = dataclasses.field(init=False)
+    Raises:
+        UsageError: one can never be right.
+    """
 
-    def __post_init__(self) -> None:
-        if self.sort not in ("created", "updated"):
-            raise UsageError(f"{self.sort!r} is no order", remedy='sort by "created" or "updated"')
-        self._set("label", labels.label(self.session_id, self.tags))
-        cwd = None if self.cwd is None else Path(os.fspath(self.cwd)).expanduser()
-        self._set("_cwd", None if cwd is None else os.path.normpath(cwd.absolute()))
-        until = None if self.until is None else moment(self.until)
-        if until is not None and _is_day(self.until):
-            until += _DAY
-        self._set("_span", (None if self.since is None else moment(self.since), until))
-
-    def _set(self, name: str, value: object) -> None:
-        object.__setattr__(self, name, value)
+    def __init__(self, sort: Sort = "created", **filters: Unpack[Filters]) -> None:
+        if unknown := filters.keys() - Filters.__annotations__.keys():
+            raise TypeError(f"no such filter: {', '.join(sorted(unknown))}")
+        if sort not in ("created", "updated"):
+            raise UsageError(f"{sort!r} is no order", remedy='sort by "created" or "updated"')
+        self.sort, self.text, self.archived = sort, filters.get("text"), filters.get("archived", False)
+        self.subagents, self.forks = filters.get("subagents", False), filters.get("forks", False)
+        self.label = labels.label(filters.get("session_id"), filters.get("tags"))
+        words = {name: filters.get(name) for name in _WORDS}
+        self._words = [(name, word) for name, word in words.items() if word is not None]
+        self._name, self._damaged = filters.get("name"), filters.get("damaged")
+        cwd, since, until = filters.get("cwd"), filters.get("since"), filters.get("until")
+        self._cwd = None if cwd is None else os.path.normpath(Path(os.fspath(cwd)).expanduser().absolute())
+        self._since, self._until = None if since is None else moment(since), None if until is None else moment(until)
+        if self._until is not None and _is_day(until):
+            self._until += _DAY
 
     @property
     def is_narrow(self) -> bool:
         """Whether it takes a look at the files to tell which fit."""
-        asked = (self.cwd, self.model_provider, self.model, self.source, self.since, self.until, self.damaged)
-        return any(wanted is not None for wanted in asked) or bool(self.label) or not (self.subagents and self.forks)
+        is_asked = self._words or self._cwd or self._damaged is not None or self.wants_time or self.label
+        return bool(is_asked) or not (self.subagents and self.forks)
 
     @property
     def wants_time(self) -> bool:
         """Whether `since` or `until` is given."""
-        return self._span != (None, None)
+        return self._since is not None or self._until is not None
 
     def fits_name(self, name: str | None) -> bool:
         """Whether a thread can be in question by its name alone."""
-        return self.name is None or (name is not None and self.name.casefold() in name.casefold())
+        return self._name is None or (name is not None and self._name.casefold() in name.casefold())
 
     def fits_time(self, time: datetime.datetime | None) -> bool:
         """Whether a time is from `since` on and before `until`; one that is not known is never."""
-        since, until = self._span
         if time is None:
             return not self.wants_time
-        return (since is None or since <= time) and (until is None or time < until)
+        return (self._since is None or self._since <= time) and (self._until is None or time < self._until)
 
     def fits(self, file: RolloutFile, entry: Entry) -> bool:
         """All filters but the name, the text, subagents and forks; `file` is the one that the thread goes on in."""
         return (
-            all(
-                wanted is None or wanted == found
-                for wanted, found in (
-                    (self.model_provider, entry.model_provider),
-                    (self.model, entry.model),
-                    (self.source, entry.source),
-                )
-            )
+            all(getattr(entry, name) == word for name, word in self._words)
             and (self._cwd is None or _is_below(entry.cwd, self._cwd))
-            and (self.damaged is None or self.damaged == (entry.damaged > 0 or entry.trouble is not None))
+            and (self._damaged is None or self._damaged == (entry.damaged > 0 or entry.trouble is not None))
             and (self.label.session_id is None or self.label.session_id in entry.session_ids)
             and all(pair in entry.tags for pair in self.label.tags.items() if pair[0] != labels.SESSION_ID)
             and (not self.wants_time or self.fits_time(self._time(file, entry)))
@@ -141,17 +127,13 @@ class Selection:
 
 def moment(when: object) -> datetime.datetime:
     """The time that is meant, in UTC; UsageError."""
-    found: datetime.datetime | None
-    if isinstance(when, datetime.datetime):
-        found = when
-    elif isinstance(when, datetime.date):
-        found = datetime.datetime(when.year, when.month, when.day)  # noqa: DTZ001 - the zone is given below
-    else:
-        found = read_time(when) if isinstance(when, str) else None
-    if found is None:
+    if isinstance(when, datetime.date) and not isinstance(when, datetime.datetime):
+        when = when.isoformat()
+    found = read_time(when) if isinstance(when, str) else when
+    if not isinstance(found, datetime.datetime):
         raise UsageError(f"{when!r:.80} is no time", remedy="give a date (2026-03-20) or a time (2026-03-20T10:00:00Z)")
     try:
-        return (found if found.tzinfo else found.replace(tzinfo=datetime.UTC)).astimezone(datetime.UTC)
+        return _in_utc(found)
     except OverflowError:
         return found.replace(tzinfo=datetime.UTC)
 
@@ -159,10 +141,13 @@ def moment(when: object) -> datetime.datetime:
 def read_time(text: str) -> datetime.datetime | None:
     """The time that an ISO text tells, in UTC (which is meant where it does not say)."""
     try:
-        found = datetime.datetime.fromisoformat(text.strip())
-        return (found if found.tzinfo else found.replace(tzinfo=datetime.UTC)).astimezone(datetime.UTC)
+        return _in_utc(datetime.datetime.fromisoformat(text.strip()))
     except (ValueError, OverflowError):
         return None
+
+
+def _in_utc(time: datetime.datetime) -> datetime.datetime:
+    return (time if time.tzinfo else time.replace(tzinfo=datetime.UTC)).astimezone(datetime.UTC)
 
 
 def _is_day(when: When | None) -> bool:

@@ -12,8 +12,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import dataclasses
-import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar, overload
 
@@ -23,15 +22,14 @@ from rollout import ids
 from rollout.errors import UsageError
 from rollout.home.filters import Selection
 from rollout.home.index.index import Index
-from rollout.home.row import SessionRow, row_of
-from rollout.home.threads import Inventory, Key, Progress, Skipped, Thread
+from rollout.home.threads import Inventory, Key, Progress, SessionRow, Skipped, Thread, row_of
 
 if TYPE_CHECKING:
     from rollout.home.index.fulltext import Texts
     from rollout.home.query import Query
 
 T = TypeVar("T")
-_FIRST_BUNCH, _LARGEST_BUNCH = 8, 256
+_FIRST_BUNCH, _LARGEST_BUNCH = 8, 64
 _LONGEST_CURSOR = 1000
 _keys: Mapping[str, msgspec.json.Decoder[tuple[str, Key]]] = {
     "created": msgspec.json.Decoder(tuple[str, tuple[str, str, str]]),
@@ -73,14 +71,6 @@ class Found:
     left_out: str | None
 
 
-def find(inventory: Inventory, index: Index, selection: Selection, key: Key, thread: Thread) -> Found | None:
-    """The thread, if it fits; its file is scanned if the index does not know it as it is."""
-    entry = index.entry(thread.head)
-    if entry is None or not selection.fits(thread.head, entry):
-        return None
-    return Found(key, thread, row_of(thread, entry, inventory), selection.left_out(thread.head, entry))
-
-
 def list_rows(
     index: Index,
     selection: Selection,
@@ -102,15 +92,13 @@ def list_rows(
     inventory = Inventory(index.home, index.fs)
     rows: list[SessionRow] = []
     left_out, seen = {"subagents": 0, "forks": 0}, {"subagents": 0, "forks": 0}
-    next_cursor, texts = None, None
-    found_all = _fitting(inventory, index, selection, after, progress)
+    next_cursor, asked = None, None
     if selection.text is not None:
         from rollout.home.index.fulltext import Texts
         from rollout.home.query import parse
 
-        query, texts = parse(selection.text), Texts(index)
-        found_all = _with_text(found_all, texts, query)
-    for found in found_all:
+        asked = Texts(index), parse(selection.text)
+    for found in find_all(inventory, index, selection, inventory.threads(selection, after), asked, progress):
         if found.left_out is not None:
             seen[found.left_out] += 1
         elif len(rows) == limit:
@@ -120,7 +108,7 @@ def list_rows(
             left_out, next_cursor = dict(seen), encode_cursor(selection.sort, found.key)
     else:
         left_out, next_cursor = seen, None
-    notes = (*inventory.notes, *(() if texts is None else texts.passed_over.values()))
+    notes = (*inventory.notes, *(() if asked is None else asked[0].passed_over.values()))
     return SessionPage(tuple(rows), next_cursor, left_out, notes)
 
 
@@ -135,34 +123,43 @@ def row_of_file(index: Index, path: Path) -> SessionRow | None:
     return None
 
 
-def _fitting(
-    inventory: Inventory, index: Index, selection: Selection, after: Key | None, progress: Progress | None
+def find_all(
+    inventory: Inventory,
+    index: Index,
+    selection: Selection,
+    threads: Sequence[tuple[Key, Thread]],
+    asked: tuple[Texts, Query] | None,
+    progress: Progress | None,
 ) -> Iterator[Found]:
-    """The threads that fit, newest first, from behind the key `after` on."""
-    threads, done = inventory.threads(selection, after), 0
-    for some in in_bunches(threads):
-        index.prefetch(thread.head for _, thread in some)
-        for key, thread in some:
-            found = find(inventory, index, selection, key, thread)
-            if found is not None:
-                yield found
-            done += 1
-            if progress is not None:
-                progress(done, len(threads))
+    """Those of the threads that fit, in their order, and have a text that holds what is asked for.
+
+    The cheaper of the two questions is asked first. Without the second, files are looked at one by one.
+    """
+    done, size = 0, _FIRST_BUNCH
+    while some := threads[done : done + size]:  # a few at a time, then more: what is new in them is written at once
+        done, size = done + len(some), min(2 * size, _LARGEST_BUNCH)
+        index.prefetch(file for _, thread in some for file in (thread.files if asked else [thread.head]))
+        if asked is not None and not selection.is_narrow:
+            texts, query = asked
+            texts.take(file for _, thread in some for file in thread.files)
+            some = [pair for pair in some if texts.holds(pair[1], query)]
+        found_all = (find(inventory, index, selection, key, thread) for key, thread in some)
+        if asked is not None and selection.is_narrow:
+            texts, query = asked
+            fitting = [found for found in found_all if found is not None]
+            texts.take(file for found in fitting for file in found.thread.files)
+            found_all = (found for found in fitting if texts.holds(found.thread, query))
+        yield from (found for found in found_all if found is not None)
+        if progress is not None:
+            progress(done, len(threads))
 
 
-def _with_text(found_all: Iterable[Found], texts: Texts, query: Query) -> Iterator[Found]:
-    for some in in_bunches(found_all):
-        texts.take(file for found in some for file in found.thread.files)
-        yield from (found for found in some if texts.holds(found.thread, query))
-
-
-def in_bunches(found_all: Iterable[T]) -> Iterator[list[T]]:
-    """A few at a time, then more: what is new in a bunch goes into the index at once."""
-    size, rest = _FIRST_BUNCH, iter(found_all)
-    while bunch := list(itertools.islice(rest, size)):
-        yield bunch
-        size = min(2 * size, _LARGEST_BUNCH)
+def find(inventory: Inventory, index: Index, selection: Selection, key: Key, thread: Thread) -> Found | None:
+    """The thread, if it fits; its file is scanned if the index does not know it as it is."""
+    entry = index.entry(thread.head)
+    if entry is None or not selection.fits(thread.head, entry):
+        return None
+    return Found(key, thread, row_of(thread, entry, inventory), selection.left_out(thread.head, entry))
 
 
 def check_limit(limit: object) -> None:

@@ -26,9 +26,9 @@ from rollout.format import labels
 from rollout.home.filters import Selection
 from rollout.home.index.fulltext import Document, Texts
 from rollout.home.index.index import Index
-from rollout.home.listing import Found, check_limit, decode_cursor, encode_cursor, find, in_bunches
+from rollout.home.listing import Found, check_limit, decode_cursor, encode_cursor, find_all
 from rollout.home.query import Query, parse, snippet
-from rollout.home.threads import Inventory, Key, Progress, Skipped, Thread
+from rollout.home.threads import Inventory, Progress, Skipped
 from rollout.items.texts import KINDS
 from rollout.session.explanation import Explanation
 
@@ -102,12 +102,11 @@ def search(
     wanted = KINDS if kinds is None else tuple(kinds)
     if isinstance(kinds, str) or not wanted or not set(wanted) <= set(KINDS):
         raise UsageError(f"{kinds!r:.80} are no kinds", remedy=f"give some of {', '.join(KINDS)}")
-    asked = _Asked(parse(query), wanted, standing, selection.label)
     after = decode_cursor("search", cursor, _key)
     hits: list[Hit] = []
     last: _Key | None = None
-    found = _Search(index, asked)
-    for key, hit in found.hits(selection, after, progress):
+    found = _Search(index, parse(query), wanted, standing, selection)
+    for key, hit in found.hits(after, progress):
         if len(hits) == limit:
             return Hits(tuple(hits), encode_cursor("search", last), found.notes)
         hits.append(hit)
@@ -115,58 +114,33 @@ def search(
     return Hits(tuple(hits), None, found.notes)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Asked:
-    query: Query
-    kinds: tuple[str, ...]
-    standing: bool | None
-    label: labels.Label
-
-
 class _Search:
-    def __init__(self, index: Index, asked: _Asked) -> None:
-        self._index, self._inventory, self._asked = index, Inventory(index.home, index.fs), asked
-        self._texts = Texts(index)
+    def __init__(
+        self, index: Index, query: Query, kinds: Sequence[str], standing: bool | None, selection: Selection
+    ) -> None:
+        self._index, self._inventory, self._texts = index, Inventory(index.home, index.fs), Texts(index)
+        self._query, self._kinds, self._standing, self._selection = query, kinds, standing, selection
 
     @property
     def notes(self) -> tuple[Skipped, ...]:
         """What in the home is no rollout, and what was met that is too large to be searched."""
         return (*self._inventory.notes, *self._texts.passed_over.values())
 
-    def hits(self, selection: Selection, after: _Key | None, progress: Progress | None) -> Iterator[tuple[_Key, Hit]]:
+    def hits(self, after: _Key | None, progress: Progress | None) -> Iterator[tuple[_Key, Hit]]:
         """Those that come behind the key `after`, in order."""
-        for found in self._with_text(selection, after, progress):
-            for entry in found.thread.files:
+        threads = self._inventory.threads(self._selection)
+        threads = [pair for pair in threads if after is None or pair[1].order <= after[0]]
+        asked = self._texts, self._query
+        for found in find_all(self._inventory, self._index, self._selection, threads, asked, progress):
+            for entry in found.thread.files if found.left_out is None else ():
                 place = found.thread.order, entry.order
                 if after is None or place <= after[:2]:
                     before = after[2] if after is not None and place == after[:2] else None
                     for hit in self._hits_in(found, entry, before):
                         yield (*place, hit.offset), hit
 
-    def _with_text(self, selection: Selection, after: _Key | None, progress: Progress | None) -> Iterator[Found]:
-        """The threads that fit and hold what is asked for; the cheaper of the two questions is asked first."""
-        threads = [pair for pair in self._inventory.threads(selection) if after is None or pair[1].order <= after[0]]
-        texts, query, done = self._texts, self._asked.query, 0
-        for some in in_bunches(threads):
-            self._index.prefetch(file for _, thread in some for file in thread.files)
-            if not selection.is_narrow:
-                texts.take(file for _, thread in some for file in thread.files)
-                fitting = self._find([pair for pair in some if texts.holds(pair[1], query)], selection)
-            else:
-                fitting = self._find(some, selection)
-                texts.take(file for found in fitting for file in found.thread.files)
-                fitting = [found for found in fitting if texts.holds(found.thread, query)]
-            yield from fitting
-            done += len(some)
-            if progress is not None:
-                progress(done, len(threads))
-
-    def _find(self, threads: Iterable[tuple[Key, Thread]], selection: Selection) -> list[Found]:
-        found = (find(self._inventory, self._index, selection, key, thread) for key, thread in threads)
-        return [each for each in found if each is not None and each.left_out is None]
-
     def _hits_in(self, found: Found, entry: RolloutFile, before: int | None) -> Iterator[Hit]:
-        documents = self._texts.find(entry, self._asked.query, self._asked.kinds, before)
+        documents = self._texts.find(entry, self._query, self._kinds, before)
         first = next(documents, None)
         if first is None:
             return
@@ -209,14 +183,14 @@ class _Search:
     ) -> Hit | None:
         """The hit as it stands in the file; None if it does not, or is not what is asked for."""
         status, turn_id = verdicts.get(document.offset, ("", None))
-        if status not in STATUSES or self._asked.standing not in (None, status == VISIBLE):
+        if status not in STATUSES or self._standing not in (None, status == VISIBLE):
             return None
         data = opened.source.read_at(document.offset, document.size)
         records = envelope.records_in(data)
         text = text_of(data, records[0][2]) if records else None
-        matches = [] if text is None else self._asked.query.matches(text[1])
+        matches = [] if text is None else self._query.matches(text[1])
         label = labels.label_of(data)
-        if text is None or text[0] != document.kind or not matches or not label.fits(self._asked.label):
+        if text is None or text[0] != document.kind or not matches or not label.fits(self._selection.label):
             return None
         shown, places = snippet(text[1], matches)
         return Hit(

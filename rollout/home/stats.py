@@ -11,7 +11,10 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
 
 from rollout.errors import UsageError
 from rollout.files.layout import RolloutFile
@@ -66,37 +69,23 @@ class Stats:
 
 
 class _Sum:
-    """A row while it is added up; numbers alone, as there are many to add."""
+    """A row while it is added up."""
 
-    __slots__ = ("cached", "context_tokens", "input", "output", "reasoning", "requests", "sessions", "total")
+    __slots__ = ("context_tokens", "requests", "sessions", "tokens")
 
     def __init__(self) -> None:
         self.sessions = self.requests = self.context_tokens = 0
-        self.input = self.cached = self.output = self.reasoning = self.total = 0
-
-    def add(self, row: TokenSpend) -> None:
-        tokens = row.tokens
-        self.requests += row.requests
-        self.input += tokens.input
-        self.cached += tokens.cached
-        self.output += tokens.output
-        self.reasoning += tokens.reasoning
-        self.total += tokens.total
+        self.tokens: list[Tokens] = []
 
     def row(self, key: str | None) -> StatsRow:
-        spent = Tokens(self.input, self.cached, self.output, self.reasoning, self.total)
-        return StatsRow(key, self.sessions, self.requests, spent, self.context_tokens)
+        columns = zip(*map(msgspec.structs.astuple, self.tokens), strict=True)
+        return StatsRow(key, self.sessions, self.requests, Tokens(*map(sum, columns)), self.context_tokens)
 
 
-class _Table(dict[str | None, _Sum]):
-    """Rows by their keys."""
-
-    def __missing__(self, key: str | None) -> _Sum:
-        found = self[key] = _Sum()
-        return found
-
-    def rows(self) -> Iterator[StatsRow]:
-        return (row.row(key) for key, row in self.items())
+def _rows(sums: Mapping[str | None, _Sum]) -> list[StatsRow]:
+    """The most tokens first."""
+    rows = (each.row(key) for key, each in sums.items())
+    return sorted(rows, key=lambda row: (-row.spent.total, -row.sessions, row.key or ""))
 
 
 class _Counter:
@@ -106,7 +95,9 @@ class _Counter:
         self._model, self._since, self._until = model, Selection(since=since), Selection(until=until)
         self._is_limited = model is not None or since is not None or until is not None
         self._days: dict[str | None, bool] = {}
-        self.days, self.models, self.projects = _Table(), _Table(), _Table()
+        self.days: defaultdict[str | None, _Sum] = defaultdict(_Sum)
+        self.models: defaultdict[str | None, _Sum] = defaultdict(_Sum)
+        self.projects: defaultdict[str | None, _Sum] = defaultdict(_Sum)
         self.sessions = self.files = self.turns = self.bytes = self.without_tokens = 0
         self.notes: list[Skipped] = []
 
@@ -139,7 +130,8 @@ class _Counter:
         for row in spent:
             kept = project, self.days[row.day], self.models[row.model]
             for each in kept:
-                each.add(row)
+                each.requests += row.requests
+                each.tokens.append(row.tokens)
             touched.update(kept)
         for each in touched:
             each.sessions += 1
@@ -168,7 +160,7 @@ class _Counter:
 
     def close(self) -> Stats:
         """What it comes to."""
-        projects = _most_first(self.projects.rows())
+        projects = _rows(self.projects)
         return Stats(
             sessions=self.sessions,
             files=self.files,
@@ -178,15 +170,11 @@ class _Counter:
             spent=sum((row.spent for row in projects), Tokens()),
             context_tokens=sum(row.context_tokens for row in projects),
             without_tokens=self.without_tokens,
-            by_day=tuple(sorted(self.days.rows(), key=lambda row: row.key or "")),
-            by_model=_most_first(self.models.rows()),
-            by_project=projects,
+            by_day=tuple(sorted(_rows(self.days), key=lambda row: row.key or "")),
+            by_model=tuple(_rows(self.models)),
+            by_project=tuple(projects),
             notes=tuple(self.notes),
         )
-
-
-def _most_first(rows: Iterable[StatsRow]) -> tuple[StatsRow, ...]:
-    return tuple(sorted(rows, key=lambda row: (-row.spent.total, -row.sessions, row.key or "")))
 
 
 def count_stats(index: Index, filters: Filters, progress: Progress | None = None) -> Stats:
@@ -203,23 +191,14 @@ def count_stats(index: Index, filters: Filters, progress: Progress | None = None
     selection = Selection(**kept)
 
     inventory, counter = Inventory(index.home, index.fs), _Counter(model, since, until)
-    for files in _sessions(inventory, index, selection, progress):
-        counter.count(files)
-    counter.notes += inventory.notes
-    return counter.close()
-
-
-def _sessions(
-    inventory: Inventory, index: Index, selection: Selection, progress: Progress | None
-) -> Iterator[list[tuple[RolloutFile, Entry]]]:
-    """The files of each thread that fits, the one that it goes on in first."""
     files = [file for _, thread in inventory.threads(selection) for file in _head_first(thread, selection.archived)]
-    found = index.entries(files, progress)
-    for _, of_thread in itertools.groupby(found, lambda each: each[0].thread):
+    for _, of_thread in itertools.groupby(index.entries(files, progress), lambda each: each[0].thread):
         told = list(of_thread)
         file, entry = told[0]
         if not selection.is_narrow or (selection.fits(file, entry) and not selection.left_out(file, entry)):
-            yield told
+            counter.count(told)
+    counter.notes += inventory.notes
+    return counter.close()
 
 
 def _head_first(thread: Thread, archived: bool | None) -> Sequence[RolloutFile]:

@@ -14,8 +14,7 @@ from typing import Literal
 from rollout.files.layout import Bases, RolloutFile
 from rollout.home.index.entry import Entry
 from rollout.home.index.index import Index
-from rollout.home.row import SessionRow, row_of
-from rollout.home.threads import Inventory, Progress, Thread
+from rollout.home.threads import Inventory, Progress, SessionRow, Thread, row_of
 from rollout.ids import FileId
 
 

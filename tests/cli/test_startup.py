@@ -17,7 +17,7 @@ from tests.cli import REPOSITORY, environment, run, write
 NEEDLESS_FOR_STATS = set(
     """
     rollout.home.doctor rollout.items.texts rollout.home.listing rollout.home.index.scan
-    rollout.home.query rollout.home.row rollout.home.search rollout.agent_tools rollout.home.index.fulltext
+    rollout.home.query rollout.home.search rollout.agent_tools rollout.home.index.fulltext
     rollout.home.tree rollout.fold.line_status rollout.fold.collector rollout.items.history
     rollout.fold.engine rollout.session.transcript rollout.dialects.codex.encoder rollout.home.lifecycle
     rollout.session.label_scope rollout.session.log rollout.session.recorder rollout.session.state
