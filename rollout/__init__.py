@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from rollout.files.sealed.seal import SealResult
     from rollout.files.source import AnySource
     from rollout.fold.projection import ContextBaseline, ContextCleared, ContextNeverSet
-    from rollout.fold.sequence_diff import DiffRun
     from rollout.fold.tokens import TokenSpend
     from rollout.fold.turn_list import Turn
     from rollout.format.labels import Label, check_session_id
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
     from rollout.items.tokens import Tokens
     from rollout.items.truncation import Truncation
     from rollout.limits import Limits
-    from rollout.session.difference import Diff, Relation, SharedLine, ValueChange, diff
+    from rollout.session.difference import Diff, DiffRun, Relation, SharedLine, ValueChange, diff
     from rollout.session.explanation import Explained, Explanation, explain
     from rollout.session.following import FollowEvent, Happening, tail
     from rollout.session.label_scope import label
@@ -246,7 +245,7 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.items import tokens as module
             case "Truncation":
                 from rollout.items import truncation as module
-            case "Diff" | "Relation" | "SharedLine" | "ValueChange" | "diff":
+            case "Diff" | "DiffRun" | "Relation" | "SharedLine" | "ValueChange" | "diff":
                 from rollout.session import difference as module
             case (
                 "Ambiguous"
@@ -280,8 +279,6 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.session import playback as module
             case "AnySource":
                 from rollout.files import source as module
-            case "DiffRun":
-                from rollout.fold import sequence_diff as module
             case "Record" | "records":
                 from rollout.session import record as module
             case "Redactor":

@@ -30,6 +30,7 @@ from rollout.files.lineage import Lineage
 from rollout.files.port import Status
 from rollout.files.source import Origin, find
 from rollout.format import lines, records
+from rollout.format.lines import Source
 from rollout.format.records import Segment
 from rollout.items.events import ItemsRemoved, Replaced, TurnsRemoved
 from rollout.limits import DEFAULT, Limits
@@ -66,6 +67,10 @@ class _Place:
     end: int
     lines: int
     join: bytes
+
+    def holds(self, source: Source, end: int) -> bool:
+        """Whether a source, of which the first `end` bytes count, still has it."""
+        return self.end <= end and lines.checksum_before(source, self.end) == self.join
 
 
 class Tail:
@@ -104,11 +109,17 @@ class Tail:
                 return  # gone between two looks: the next one finds out where to
             source = lineage.opened[0].source
             end, before = lines.last_line_end(source, 0, lineage.end), self._places[-1]
+            while self._places and not self._places[-1].holds(source, end):
+                self._places.pop()  # what came behind the last place that is still there is forgotten
+            place = self._places[-1] if self._places else None
             is_other = self._status is not None and self._status.identity != status.identity
-            place = self._last_place(source, end)
-            yield from self._cut(source.size, before, is_same=place is before, is_other=is_other)
+            if source.size < self._size_bytes and (place is before or not is_other):
+                what = "a write that was cut short is gone" if place is before else "lines that were told are gone"
+                yield FollowEvent("cut", self.path, what=f"{self._size_bytes - source.size:,} bytes less: {what}")
+            elif place is not before:
+                yield FollowEvent("replaced", self.path, what="other bytes stand in its place")
             self._status = status
-            yield from self._told(lineage, place or self._place(source, end, 0), end)
+            yield from self._told(lineage, place or _place(source, end, 0), end)
 
     def _find(self) -> Iterator[FollowEvent]:
         """Whether the file is where it was, and whether the thread goes on in another one."""
@@ -122,32 +133,11 @@ class Tail:
             self._visible.clear()
             yield from self.begin(None)
 
-    def _cut(self, size_bytes: int, before: _Place, *, is_same: bool, is_other: bool) -> Iterator[FollowEvent]:
-        """The notice that bytes which were there are not any more."""
-        if size_bytes < self._size_bytes and (is_same or not is_other):
-            what = "a write that was cut short is gone" if is_same else "lines that were told are gone"
-            yield FollowEvent("cut", self.path, what=f"{self._size_bytes - size_bytes:,} bytes less: {what}")
-        elif not is_same:
-            yield FollowEvent("replaced", self.path, what="other bytes stand in its place")
-
-    def _last_place(self, source: lines.Source, end: int) -> _Place | None:
-        """The last place that is told of and still there; what came behind it is forgotten."""
-        while self._places:
-            place = self._places[-1]
-            if place.end <= end and lines.checksum_before(source, place.end) == place.join:
-                return place
-            self._places.pop()
-        return None
-
-    def _place(self, source: lines.Source, end: int, start: int, count: int = 0) -> _Place:
-        """A line end, `count` lines behind the beginning of the file up to `start`."""
-        return _Place(end, count + lines.count_ends(source, start, end), lines.checksum_before(source, end))
-
     def _told(self, lineage: Lineage, place: _Place, end: int) -> Iterator[FollowEvent]:
         """The lines from a place on, and what they took back."""
         source, path = lineage.opened[0].source, self.path
         self._size_bytes = source.size
-        now = self._place(source, end, place.end, place.lines)
+        now = _place(source, end, place.end, place.lines)
         self._places.append(now)
         while self._visible and self._visible[-1] >= place.end:
             self._visible.pop()  # of lines that are gone
@@ -237,7 +227,12 @@ def tail(
             sleep(max(interval_s, _LEAST_S, clock() - begun_s))
 
 
-def _start_of_last(source: lines.Source, end: int, count: int, limits: Limits) -> int:
+def _place(source: Source, end: int, start: int, count: int = 0) -> _Place:
+    """A line end; `count` lines stand ahead of `start`."""
+    return _Place(end, count + lines.count_ends(source, start, end), lines.checksum_before(source, end))
+
+
+def _start_of_last(source: Source, end: int, count: int, limits: Limits) -> int:
     """Where the newest `count` lines before the line end at `end` begin."""
     if count == 0:
         return end

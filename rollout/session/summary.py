@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +25,8 @@ from rollout.items.tokens import TokenNote, Tokens
 from rollout.limits import DEFAULT, Limits
 from rollout.session.explanation import Explained, Explanation
 from rollout.session.record import Record
-from rollout.session.state import At, State, origin_at, origin_of, read_state
+from rollout.session.state import At, Progress, State, origin_at, origin_of, read_state
 from rollout.session.transcript import speaker
-
-Progress = Callable[[int, int], None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -130,9 +127,10 @@ def summarize(
     reader, ledger = _Reader(), meter.ledger()
     for found, record in explanation.records():
         reader.see(found, record)
+    names = {} if origin.home is None or origin.path is None else read_names(origin.home, origin.fs)
     return Summary(
         state=state,
-        name=_name(state, origin),
+        name=names.get(state.thread_id or ""),
         turns=tuple(reader.summary_of(i, turn) for i, turn in enumerate(explanation.turns)),
         models=tuple(reader.models),
         tools=tuple(sorted(map(reader.use_of, reader.tools), key=lambda use: (-use.calls, use.name))),
@@ -160,16 +158,9 @@ def _context_tokens(origin: Origin, gauge: Gauge) -> int | None:
     return None if reading is None else reading.context_tokens
 
 
-def _name(state: State, origin: Origin) -> str | None:
-    names = {} if origin.home is None or origin.path is None else read_names(origin.home, origin.fs)
-    return names.get(state.thread_id or "")
-
-
 def _last(state: State, who: str) -> dict[str, Any] | None:
-    for i in range(len(state.history) - 1, -1, -1):
-        if speaker(state.history, i) == who:
-            return state.history[i]
-    return None
+    said = (i for i in range(len(state.history) - 1, -1, -1) if speaker(state.history, i) == who)
+    return next((state.history[i] for i in said), None)
 
 
 class _Reader:
@@ -200,11 +191,9 @@ class _Reader:
 
     def see(self, found: Explained, record: Record | None) -> None:
         """One more line."""
-        if record is None:
-            if found.inherited is None and found.status == "damaged":
-                self.damaged_lines.add(found.line)
-            return
-        if found.status == "damaged":
+        if record is None and found.inherited is None and found.status == "damaged":
+            self.damaged_lines.add(found.line)
+        if record is None or found.status == "damaged":
             return
         self.ended = record.timestamp
         event = CODEX.event_of(record.data, record.envelope, False)

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 
-class TurnContext(Mapping[str, Any]):
+class TurnContext(dict[str, Any]):
     """The settings that a turn runs with: the payload of its turn_context, a mapping.
 
     Only `model` is needed; any other key of the payload, known or not, is kept. (Codex reads it back only with cwd,
     approval_policy, sandbox_policy and summary.)
     """
 
-    __slots__ = ("_keys",)
+    __slots__ = ()
 
     def __init__(
         self,
@@ -39,16 +39,7 @@ class TurnContext(Mapping[str, Any]):
             "effort": effort,
             "summary": summary,
         }
-        self._keys = {**{key: value for key, value in given.items() if value is not None}, **more}
-
-    def __getitem__(self, key: str) -> Any:
-        return self._keys[key]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._keys)
-
-    def __len__(self) -> int:
-        return len(self._keys)
+        super().__init__({key: value for key, value in given.items() if value is not None}, **more)
 
     def __repr__(self) -> str:
-        return f"TurnContext({', '.join(f'{key}={value!r}' for key, value in self._keys.items())})"
+        return f"TurnContext({', '.join(f'{key}={value!r}' for key, value in self.items())})"

@@ -62,7 +62,6 @@ class _Examiner:
         self.path = path
         self.notes: list[Note] = []
         self.damage: list[Damage] = []
-        self.damaged_lines: set[int] = set()
         self.records = 0
         self.lines = 0
         self._before: Record | None = None
@@ -75,10 +74,8 @@ class _Examiner:
         if record.type == BLANK and not record.data:
             return
         if record.is_damaged:
-            self.damaged_lines.add(record.line)
-            self.damage.append(
-                Damage(record.line, record.offset, record.reason or "damaged", record.kind or "oversize", self.path)
-            )
+            why, kind = record.reason or "damaged", record.kind or "oversize"
+            self.damage.append(Damage(record.line, record.offset, why, kind, self.path))
         else:
             self.records += 1
             self._see_record(record)
@@ -158,7 +155,7 @@ def examine(origin: Origin, progress: Progress | None = None) -> Report:
         records=examiner.records,
         damage=(*examiner.damage, *files),
         notes=tuple(examiner.notes),
-        damaged_lines=len(examiner.damaged_lines) + len(files),
+        damaged_lines=len({damage.line for damage in examiner.damage}) + len(files),
     )
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rollout.fold.sequence_diff import DiffRun, align
+from rollout.session.difference import DiffRun, align
 from tests.steps import count_steps, growth_of
 
 words = st.lists(st.sampled_from("abcd"), max_size=12).map("".join)
