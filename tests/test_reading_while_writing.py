@@ -5,6 +5,7 @@ The writer is a process of its own that says each state it reaches, from a model
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 from collections.abc import Callable, Iterator
@@ -15,9 +16,12 @@ import pytest
 
 import rollout
 from rollout import State
+from rollout.files.disk import RealFileSystem
+from rollout.files.port import AnyPath, Durability, ReadFile
 from rollout.files.recovery import mark_batch
 from tests import children
-from tests.sessions import a_log, a_store, take_turn, texts
+from tests.builders import assistant_item
+from tests.sessions import a_log, a_store, context, take_turn, texts
 
 STEPS = 400
 A_LONG_BATCH = b"".join(mark_batch([b'{"type":"x","payload":1}\n'] * 9000))
@@ -134,3 +138,76 @@ def test_a_log_whose_end_is_mended_in_the_middle_of_a_reading_is_read_as_it_was(
     assert [text.split()[0] for text in texts(state)[2:]] in ([], ["2"], ["2", "answer"])
     assert (state.reference_context or {})["model"] == "m1"
     assert [turn.user for turn in state.turns][:1] == ["1"]
+
+
+WHOLE_BATCH = b"".join(
+    mark_batch(
+        [b'{"type":"response_item","payload":%b}\n' % json.dumps(assistant_item("-1 " + "y" * 70_000)).encode()] * 3
+    )
+)
+TORN = {
+    "a line of three missing": WHOLE_BATCH[:-5],
+    "half of it": WHOLE_BATCH[: len(WHOLE_BATCH) // 2],
+    "two lines": WHOLE_BATCH[: WHOLE_BATCH.rindex(b"\n", 0, -1) + 1],
+    "the beginning of a line": WHOLE_BATCH[:40],
+    "a hole": bytes(5000),
+}
+
+
+class TornBeforeReads(RealFileSystem):
+    """A file whose torn end is mended, written on and torn again just before each of the reads that are named."""
+
+    def __init__(self, home: Path, reads: tuple[int, ...], user_bytes: int, torn: bytes) -> None:
+        super().__init__()
+        self.home, self.due, self.user_bytes, self.torn = home, list(reads), user_bytes, torn
+        self.reads = 0
+
+    def open_read(self, path: AnyPath) -> ReadFile:
+        file = super().open_read(path)
+        read_at = file.read_at
+
+        def meddled(offset: int, n: int) -> bytes:
+            self.reads += 1
+            if self.due and self.reads > self.due[0]:
+                self.due.pop(0)
+                go_on(self.home, Path(path), self.user_bytes, self.torn)
+            return read_at(offset, n)
+
+        return Meddled(file, meddled)
+
+
+class Meddled:
+    """A file that is read by another function; all else is as it is."""
+
+    def __init__(self, file: ReadFile, read_at: Callable[[int, int], bytes]) -> None:
+        self._file, self.read_at = file, read_at
+        self.size, self.data_start, self.close = file.size, file.data_start, file.close
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        return self._file.identity
+
+
+def go_on(home: Path, path: Path, user_bytes: int, torn: bytes) -> None:
+    """Mends the end of the log, writes a turn, and leaves an end that is torn."""
+    with a_store(home).open(path, durability=Durability.NONE) as log, log.turn(context()) as turn:
+        turn.user(f"{len(numbers(log.resume_state())) + 1} " + "z" * user_bytes)
+    with path.open("ab") as file:
+        file.write(torn)
+
+
+@pytest.mark.parametrize("before", TORN)
+@pytest.mark.parametrize("user_bytes", [10, 100_000, 200_000])
+def test_an_end_that_is_mended_between_any_two_reads_gives_a_state_of_the_writer(
+    before: str, user_bytes: int, path: Path, tmp_path: Path
+) -> None:
+    go_on(tmp_path, path, 10, TORN[before])
+    start = path.read_bytes()
+    for torn in TORN.values():
+        for meddled in [(n,) for n in range(6)] + list(itertools.combinations(range(6), 2)):
+            path.write_bytes(start)
+            fs = TornBeforeReads(tmp_path, meddled, user_bytes, torn)
+            with a_store(tmp_path, fs=fs).open(path, "read") as log:
+                state = numbers(log.resume_state())
+            assert state == [*range(1, len(state) + 1)], meddled
+            assert state

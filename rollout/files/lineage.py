@@ -137,7 +137,10 @@ def open_path(path: Path, *, fs: FileSystem = REAL, keys: Keys = NO_KEYS, limits
     file, path = _open_either(path, fs)
     try:
         sealed = is_sealed(file.read_at(0, 4))
-        source = SealedSource(FileSource(file), limits, path) if sealed else FileSource(file)
+        stored = FileSource(file)
+        if not sealed:  # the end first: one that is mended behind this cannot be taken for what follows the beginning
+            stored.read_at(max(0, stored.size - limits.first_chunk_bytes), limits.first_chunk_bytes)
+        source = SealedSource(stored, limits, path) if sealed else stored
         start = 0 if sealed else file.data_start()
         text = text_of(source, keys, limits, path, start)
         return Opened(path, text, file, limits)
@@ -175,15 +178,17 @@ def visible_end(source: lines.Source, limits: Limits = DEFAULT, start: int = 0) 
 def _newest_first(source: lines.Source, limits: Limits, start: int) -> Iterator[tuple[int, bytes]]:
     blank, most = 0, limits.spare_odd_lines
     for line in records.backward([Segment(source, source.size)], limits, start=start):
-        data = line.data
-        if line.skipped:
+        if line.skipped == "oversize":
             return  # no batch is as long as this
+        offset, data, is_gap = line.offset, line.data, line.skipped == "gap"
+        if is_gap or (offset and source.read_at(offset - 1, 1) == b"\0"):  # a piece behind a gap is no line of its own
+            offset, data = offset - (not is_gap), b"\0" + data
         if most is not None and (not data or b"\0" in data or data.isspace()):
             blank += 1 + len(_NUL_RUN.findall(data))
             if blank > most:
                 raise TooLarge("ends in too many lines that are blank or hold NUL bytes")
-        if data and (line.ends or holds_record(data)):
-            yield line.offset, data
+        if data and (line.ends or is_gap or holds_record(data)):
+            yield offset, data
 
 
 class Lineage:

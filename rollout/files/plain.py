@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from rollout.files.port import ReadFile
 from rollout.format import lines
+from rollout.limits import MIB
+
+_END_BYTES = MIB
+"""A torn end that is longer may be seen in part as it was, in part as it is when it has been mended."""
 
 
 class FileSource:
-    """An open plain file. Both ends are read once, however often asked for."""
+    """An open plain file. Both ends are read once, however often asked for.
 
-    __slots__ = ("_covered", "_ends", "_file", "size")
+    Whoever opens the log to write mends a torn end meanwhile, writes on there, and may leave a torn end again. So that
+    what was found of an end holds for all reads behind it, the end is kept as far as it was read in one go.
+    """
+
+    __slots__ = ("_covered", "_end_from", "_ends", "_file", "size")
 
     def __init__(self, file: ReadFile) -> None:
         self._file = file
         self._ends: list[tuple[int, bytes]] = []
         self._covered = lines.Covered()
-        self.size = file.size()
+        self.size = self._end_from = file.size()
 
     @property
     def bytes_read(self) -> int:
@@ -34,6 +42,9 @@ class FileSource:
             start, stop = max(begin - offset, 0), min(begin + len(kept) - offset, n)
             if start < stop:
                 found = found[:start] + kept[offset + start - begin : offset + stop - begin] + found[stop:]
-        if offset == 0 or offset + n == self.size:
+        reaches_end = offset < self._end_from <= offset + n and self.size - self._end_from < _END_BYTES
+        if reaches_end:
+            self._end_from = offset
+        if reaches_end or offset == 0:
             self._ends.append((offset, found))
         return found

@@ -95,6 +95,17 @@ def test_a_batch_with_a_hole_in_it_is_incomplete() -> None:
         assert not plan_for(mended).needed
 
 
+def test_where_a_file_with_a_hole_ends_for_a_reader_does_not_depend_on_the_size_of_its_reads() -> None:
+    whole = ONE + b"".join(BATCH)
+    holed = [whole[:a] + bytes(b - a) + whole[b:] for a, b in itertools.combinations(range(0, len(whole) + 1, 3), 2)]
+    torn = [whole[:cut] + bytes(50) for cut in range(len(whole) + 1)]
+    for data in holed + torn:
+        end = visible_end(BytesSource(data))
+        for chunk_bytes in (1, 5, 16):
+            limits = Limits(first_chunk_bytes=chunk_bytes, chunk_bytes=chunk_bytes)
+            assert visible_end(BytesSource(data), limits) == end, (data, chunk_bytes)
+
+
 def test_every_cut_of_a_file_is_mended_to_what_a_reader_saw_in_any_chunk_size() -> None:
     data = ONE + TWO + b"".join(BATCH) + line(6)
     for cut in range(len(data) + 1):
