@@ -106,7 +106,9 @@ def ends_in_whole_batch(source: Source, end: int, start: int, limits: Limits) ->
     """
     left = count = 0
     for block in backward(source, end, limits, start):
-        if not isinstance(block, Batch) or block.lines.pop() or not block.lines or b"\0" in b"".join(block.lines):
+        if not isinstance(block, Batch) or not block.begins or block.lines.pop():
+            return False
+        if not block.lines or b"\0" in b"".join(block.lines):
             return False
         if not left:
             k, left = batch_mark(block.lines[-1]) or (0, 1)
