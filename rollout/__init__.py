@@ -31,8 +31,8 @@ if TYPE_CHECKING:
         WriteError,
         WrongKey,
     )
-    from rollout.files.encrypted.keys import Cipher, make_key
-    from rollout.files.port import Durability, FileSystem
+    from rollout.files.encrypted.keys import Cipher, Keys, make_key
+    from rollout.files.port import Durability, FileSystem, Progress
     from rollout.files.recovery import RecoveryPlan
     from rollout.files.sealed.seal import SealResult
     from rollout.files.source import AnySource
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from rollout.session.turn import AsyncTurn, OpenTurn
     from rollout.session.turn_context import TurnContext
     from rollout.session.verification import Note, Report, verify
-    from rollout.store import Mode, Progress, Reference, Store, open_log
+    from rollout.store import Mode, Reference, Store, open_log
 
 __all__ = [
     "Ambiguous",
@@ -107,6 +107,7 @@ __all__ = [
     "InUse",
     "IndexStatus",
     "Item",
+    "Keys",
     "Label",
     "Limits",
     "Locked",
@@ -203,26 +204,30 @@ if not TYPE_CHECKING:  # for which every name would be there
                 import rollout.limits
 
                 return rollout.limits
-            case "Diagnosis" | "Finding":
+            case "Finding":
                 from rollout.home import doctor as module
+            case (
+                "Diagnosis"
+                | "DiskUsage"
+                | "Hits"
+                | "IndexStatus"
+                | "SealResult"
+                | "SessionLog"
+                | "SessionPage"
+                | "SessionTree"
+                | "Stats"
+            ):
+                from rollout.home import results as module
             case "Filters" | "Sort":
                 from rollout.home import filters as module
             case "SessionRow" | "Skipped":
                 from rollout.home import threads as module
             case "SessionId":
                 from rollout import ids as module
-            case "FileSystem":
-                from rollout.files import port as module
-            case "SessionPage":
-                from rollout.home import listing as module
-            case "Hit" | "Hits":
+            case "Hit":
                 from rollout.home import search as module
-            case "Stats" | "StatsRow":
+            case "StatsRow":
                 from rollout.home import stats as module
-            case "IndexStatus":
-                from rollout.home.index import index as module
-            case "SessionTree":
-                from rollout.home import tree as module
             case "AnyItem":
                 from rollout.dialects.codex import encoder as module
             case "context_updates" | "is_program_message" | "is_summary" | "shell_command_of":
@@ -273,8 +278,6 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.session import label_scope as module
             case "Limits":
                 from rollout import limits as module
-            case "SessionLog":
-                from rollout.session import log as module
             case "Playback" | "PlaybackView" | "Step" | "StepPosition" | "replay":
                 from rollout.session import playback as module
             case "AnySource":
@@ -289,15 +292,13 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.session import state as module
             case "Turn":
                 from rollout.fold import turn_list as module
-            case "Cipher" | "make_key":
+            case "Cipher" | "Keys" | "make_key":
                 from rollout.files.encrypted import keys as module
-            case "Durability":
+            case "Durability" | "FileSystem" | "Progress":
                 from rollout.files import port as module
             case "RecoveryPlan":
                 from rollout.files import recovery as module
-            case "SealResult":
-                from rollout.files.sealed import seal as module
-            case "Mode" | "Progress" | "Reference" | "Store" | "open_log":
+            case "Mode" | "Reference" | "Store" | "open_log":
                 from rollout import store as module
             case "Milestone" | "Summary" | "ToolUse" | "TurnSummary" | "summarize":
                 from rollout.session import summary as module
@@ -309,7 +310,7 @@ if not TYPE_CHECKING:  # for which every name would be there
                 from rollout.session import turn_context as module
             case "RepairStep" | "RepairResult" | "RepairPlan" | "apply_repair" | "plan_repair":
                 from rollout.home.maintenance import repair as module
-            case "DiskUsage" | "FileUsage":
+            case "FileUsage":
                 from rollout.home.maintenance import disk_usage as module
             case _:
                 raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

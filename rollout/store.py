@@ -4,7 +4,7 @@ Names of files come from ids and the clock, never from data; files are 0600, dir
 to is not deleted, unless the forks are made to stand alone first.
 
 What a method needs it imports when it is called: who asks for one thing does not wait for the others. So the types of
-results are written as the public names that they are.
+results are written as `home.results` has them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Unpack
 
-import rollout
 from rollout.errors import UsageError
 from rollout.files import layout
 from rollout.files.disk import REAL, FileSystem, RealFileSystem
-from rollout.files.encrypted.keys import Keys, keys_given
-from rollout.files.port import Durability
+from rollout.files.encrypted.keys import Cipher, Keys, keys_given
+from rollout.files.port import Durability, Progress
 from rollout.files.thread_names import read_names
 from rollout.format import labels
+from rollout.home import results
 from rollout.home.filters import Filters, Selection, Sort
 from rollout.session.environment import Ports
 
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 Reference: TypeAlias = str | os.PathLike[str] | int
 """A thread id, the beginning or the name of one, a path, or -1, -2, … for the newest threads (see `Store.resolve`)."""
 Mode: TypeAlias = Literal["append", "read"]
-Progress: TypeAlias = Callable[[int, int], None]
-"""Is told how much is done, and of how much: bytes, files or threads, as it is said where one is taken."""
 
 T = TypeVar("T")
 VERSION = "0.1.0"
@@ -61,7 +59,7 @@ class Store:
         clock: Callable[[], float] = time.time,
         fs: FileSystem | None = None,
         randomness: Callable[[int], bytes] = os.urandom,
-        cipher: rollout.Cipher | None = None,
+        cipher: Cipher | None = None,
     ) -> None:
         self.home = layout.absolute(home)
         self.fs, self.keys = fs or RealFileSystem(self.home), keys_given(cipher)
@@ -84,7 +82,7 @@ class Store:
         session_id: str | None = None,
         tags: Mapping[str, str] | None = None,
         **more: Any,
-    ) -> rollout.SessionLog:
+    ) -> results.SessionLog:
         """A new thread, open for writing and on the disk (unless the durability is NONE).
 
         The arguments are what its session_meta says; `more` are further keys of it. `session_id` and `tags` are the
@@ -124,7 +122,7 @@ class Store:
         durability: Durability = Durability.TURN,
         session_id: str | None = None,
         tags: Mapping[str, str] | None = None,
-    ) -> rollout.SessionLog:
+    ) -> results.SessionLog:
         """A log that is there: to go on with, locked for this writer, or to read.
 
         For append a sealed one is unsealed first, its end is mended, and a turn that a crash left open is closed as
@@ -155,7 +153,7 @@ class Store:
         sort: Sort = "created",
         progress: Progress | None = None,
         **filters: Unpack[Filters],
-    ) -> rollout.SessionPage:
+    ) -> results.SessionPage:
         """A page of the rollouts of this home, newest first (as they were created, or written to: `updated`).
 
         One row a thread; the filters are those of `Filters`. Archived ones, subagents and forks are left out unless
@@ -179,7 +177,7 @@ class Store:
         standing: bool | None = None,
         progress: Progress | None = None,
         **filters: Unpack[Filters],
-    ) -> rollout.Hits:
+    ) -> results.Hits:
         """Records that hold all words of the query (see `home.query`), newest session first, and whether they stand.
 
         `kinds` are some of user, assistant, tool_call, tool_output; `standing`: only what the model still sees (False:
@@ -201,7 +199,7 @@ class Store:
             )
         )
 
-    def tree(self, *, progress: Progress | None = None) -> tuple[rollout.SessionTree, ...]:
+    def tree(self, *, progress: Progress | None = None) -> tuple[results.SessionTree, ...]:
         """All rollouts, archived ones too, with what was forked from them, went back in them, was started by them.
 
         Roots newest first, the children of each oldest first.
@@ -295,7 +293,7 @@ class Store:
         path = self.resolve(ref, to_change=True)
         return self._keeper_for(path).delete(path, detach_forks=detach_forks)[-1]
 
-    def seal(self, ref: Reference, *, level: int = 3, progress: Progress | None = None) -> rollout.SealResult:
+    def seal(self, ref: Reference, *, level: int = 3, progress: Progress | None = None) -> results.SealResult:
         """Puts a `.jsonl.zst` in the place of a rollout's file, read back and compared before the plain one goes.
 
         Everything reads it as before; opening it for append unseals it. One that is sealed stays as it is. `level` is
@@ -375,7 +373,7 @@ class Store:
         decrypt(self._ports_for(path).fs, path, self.home, self.keys)
         return path
 
-    def du(self, refs: Sequence[Reference] | None = None, *, progress: Progress | None = None) -> rollout.DiskUsage:
+    def du(self, refs: Sequence[Reference] | None = None, *, progress: Progress | None = None) -> results.DiskUsage:
         """What the bytes of these rollouts (None: of all, archived ones too) are for, and what sealing would give back.
 
         A file that cannot be read is a row with its trouble. `progress(done, total)` counts bytes.
@@ -391,14 +389,14 @@ class Store:
 
     def refresh_index(
         self, rebuild: bool = False, texts: bool = True, progress: Progress | None = None
-    ) -> rollout.IndexStatus:
+    ) -> results.IndexStatus:
         """Brings the index of the home up to date, the `texts` that are searched too; `rebuild`: begins anew.
 
         It is a cache: lists and searches do the same on their own, as far as they need it.
         """
         from rollout.home.index.fulltext import Texts
 
-        def refresh(index: Index) -> rollout.IndexStatus:
+        def refresh(index: Index) -> results.IndexStatus:
             index.refresh(rebuild=rebuild, progress=progress)
             if texts:
                 Texts(index).take(layout.scan(self.home, fs=self.fs))
@@ -406,11 +404,11 @@ class Store:
 
         return self._indexed(refresh)
 
-    def index_status(self) -> rollout.IndexStatus:
+    def index_status(self) -> results.IndexStatus:
         """How much of the home the index knows; no rollout is opened."""
         return self._indexed(lambda index: index.status())
 
-    def doctor(self, *, progress: Progress | None = None) -> rollout.Diagnosis:
+    def doctor(self, *, progress: Progress | None = None) -> results.Diagnosis:
         """What is wrong in this home, and for each thing the command that helps; nothing is changed.
 
         `progress(bytes_done, bytes_total)` is of what the index does not know. See `rollout.home.doctor`.
@@ -419,7 +417,7 @@ class Store:
 
         return self._indexed(lambda index: diagnose(index, self._ports.clock(), progress))
 
-    def stats(self, *, progress: Progress | None = None, **filters: Unpack[Filters]) -> rollout.Stats:
+    def stats(self, *, progress: Progress | None = None, **filters: Unpack[Filters]) -> results.Stats:
         """What the sessions of this home have spent, by day, model and project, and what is in context now.
 
         The filters choose threads as in `list`, but archived ones, subagents and forks count unless turned off, and
@@ -455,8 +453,8 @@ def open_log(
     durability: Durability = Durability.TURN,
     session_id: str | None = None,
     tags: Mapping[str, str] | None = None,
-    cipher: rollout.Cipher | None = None,
-) -> rollout.SessionLog:
+    cipher: Cipher | None = None,
+) -> results.SessionLog:
     """Opens a log by path or reference, to go on with or to read. See `Store.open`.
 
     The home is `home`, else the one that the file lies in, else the default one.

@@ -23,6 +23,8 @@ from typing import Literal, NamedTuple, Protocol
 from rollout.errors import Locked, NotFound, WriteError
 
 AnyPath = str | os.PathLike[str]
+Progress = Callable[[int, int], None]
+"""Is told how much is done, and of how much: bytes, files or threads, as it is said where one is taken."""
 
 
 class Durability(enum.Enum):

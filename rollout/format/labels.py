@@ -32,7 +32,11 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 def check_session_id(text: object) -> SessionId:
-    """`text` itself if it is 1 to 64 of A-Z a-z 0-9 _ - and nothing else; UsageError."""
+    """`text` itself if it can be a session_id: 1 to 64 of A-Z a-z 0-9 _ - and nothing else.
+
+    Raises:
+        UsageError: it cannot.
+    """
     found = _SESSION_ID.fullmatch(text) if isinstance(text, str) else None
     if found is None:
         raise UsageError(f"{_shown(text)} is no session_id", remedy="give 1 to 64 of A-Z a-z 0-9 _ -")
@@ -81,7 +85,8 @@ class Label:
     def around(self, inner: Label) -> Label:
         """What is said inside of this label, added to it: the inner session_id counts, and each inner tag.
 
-        UsageError for a tag that disagrees with the session_id in force: a tag alone does not change that.
+        Raises:
+            UsageError: a tag disagrees with the session_id in force, which a tag alone does not change.
         """
         if not inner or not self:
             return inner or self

@@ -14,7 +14,7 @@ import collections
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from rollout import ids
@@ -27,6 +27,7 @@ from rollout.files.encrypted.keys import Keys
 from rollout.files.layout import Bases, RolloutFile, default_home
 from rollout.files.lineage import Opened, holds_record, open_path
 from rollout.files.log_end import ending_of
+from rollout.files.port import Progress
 from rollout.files.source import Origin
 from rollout.files.staging import ASIDE, ENDINGS, HALF_MADE, hidden, parse_hidden
 from rollout.files.thread_names import Names, fold
@@ -35,8 +36,6 @@ from rollout.home.index.entry import EMPTY, FOREIGN, TOO_LARGE, UNREADABLE, Entr
 from rollout.home.index.index import Index, IndexStatus
 from rollout.limits import MIB
 from rollout.session.verification import Report, examine
-
-Progress = Callable[[int, int], None]
 
 PROBLEMS = ("unreadable", "empty", "foreign", "resume", "base", "sealed", "damaged", "torn", "rescued", "names")
 ADVICE = ("lineage", "large", "leftover", "rest", "name", "kept", "odd", "index")

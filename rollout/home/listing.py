@@ -20,9 +20,10 @@ import msgspec
 
 from rollout import ids
 from rollout.errors import UsageError
+from rollout.files.port import Progress
 from rollout.home.filters import Selection
 from rollout.home.index.index import Index
-from rollout.home.threads import Inventory, Key, Progress, SessionRow, Skipped, Thread, row_of
+from rollout.home.threads import Inventory, Key, SessionRow, Skipped, Thread, row_of
 
 if TYPE_CHECKING:
     from rollout.home.index.fulltext import Texts

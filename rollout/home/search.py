@@ -20,6 +20,7 @@ from rollout.dialects.codex.items import text_of
 from rollout.errors import SourceError, UsageError
 from rollout.files.layout import RolloutFile
 from rollout.files.lineage import Opened, open_path
+from rollout.files.port import Progress
 from rollout.files.source import Origin
 from rollout.fold.line_status import REMOVED, REPLACED, ROLLED_BACK, VISIBLE
 from rollout.format import labels
@@ -28,7 +29,7 @@ from rollout.home.index.fulltext import Document, Texts
 from rollout.home.index.index import Index
 from rollout.home.listing import Found, check_limit, decode_cursor, encode_cursor, find_all
 from rollout.home.query import Query, parse, snippet
-from rollout.home.threads import Inventory, Progress, Skipped
+from rollout.home.threads import Inventory, Skipped
 from rollout.items.texts import KINDS
 from rollout.session.explanation import Explanation
 

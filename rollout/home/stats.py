@@ -12,12 +12,13 @@ import dataclasses
 import datetime
 import itertools
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from rollout.errors import UsageError
 from rollout.files.layout import RolloutFile
+from rollout.files.port import Progress
 from rollout.fold.tokens import TokenSpend, day_of
 from rollout.home.filters import Filters, Selection, When
 from rollout.home.index.entry import TOO_LARGE, UNREADABLE, Entry
@@ -25,8 +26,6 @@ from rollout.home.index.index import Index
 from rollout.home.threads import Inventory, Skipped, Thread
 from rollout.items.tokens import Tokens
 
-Progress = Callable[[int, int], None]
-"""Bytes done, bytes in all: of what the index does not know yet."""
 _LAST_MOMENT = datetime.timedelta(days=1) - datetime.timedelta(microseconds=1)
 
 

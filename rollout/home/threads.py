@@ -7,7 +7,7 @@ import dataclasses
 import datetime
 import operator
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,8 +18,6 @@ from rollout.files.thread_names import read_names
 from rollout.home.filters import Selection, Sort, read_time
 from rollout.home.index.entry import Entry
 
-Progress = Callable[[int, int], None]
-"""Is told how many threads were looked at, and of how many."""
 Key: TypeAlias = tuple[str, str, str] | tuple[int, str]
 """created: the time and the part in the file's name, then the id. updated: nanoseconds, then the id."""
 

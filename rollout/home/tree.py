@@ -12,9 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from rollout.files.layout import Bases, RolloutFile
+from rollout.files.port import Progress
 from rollout.home.index.entry import Entry
 from rollout.home.index.index import Index
-from rollout.home.threads import Inventory, Progress, SessionRow, Thread, row_of
+from rollout.home.threads import Inventory, SessionRow, Thread, row_of
 from rollout.ids import FileId
 
 

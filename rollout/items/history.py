@@ -58,10 +58,9 @@ class History(Sequence[Item]):
     def __repr__(self) -> str:
         return f"<History of {len(self)} items>"
 
-    @property
-    def entries(self) -> Sequence[Entry]:
-        """Where the items come from: lines, and JSON of items that have no line of their own."""
-        return self._entries
+    def select(self, indices: Iterable[int]) -> History:
+        """The items at those places, in that order."""
+        return History([self._entries[i] for i in indices], self.dialect, self.summaries)
 
     def has_own_line(self, index: int) -> bool:
         """Whether an item is one of a line, not one that a compaction put here."""
@@ -87,3 +86,8 @@ class History(Sequence[Item]):
     def raw(self, index: int) -> bytes:
         """The JSON of one item, byte for byte as it was recorded."""
         return bytes(self.dialect.item_of(self._entries[index]))
+
+
+def entries_of(history: History) -> Sequence[Entry]:
+    """Where its items come from: lines, and JSON of items that have no line of their own."""
+    return history._entries

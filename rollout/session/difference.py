@@ -16,7 +16,6 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from rollout.dialects.codex.dialect import CODEX
 from rollout.dialects.codex.prompt import PROGRAM_KEYS
 from rollout.files.fork import is_all, parting_of
 from rollout.files.positions import Extent, line_number
@@ -86,12 +85,16 @@ class Diff:
     @property
     def added(self) -> History:
         """The items of `after` that `before` has not."""
-        return _taken(self.after.history, [range(run.after, run.after + run.count) for run in self._of("added")])
+        return self.after.history.select(
+            i for run in self._of("added") for i in range(run.after, run.after + run.count)
+        )
 
     @property
     def gone(self) -> History:
         """The items of `before` that `after` has not."""
-        return _taken(self.before.history, [range(run.before, run.before + run.count) for run in self._of("gone")])
+        return self.before.history.select(
+            i for run in self._of("gone") for i in range(run.before, run.before + run.count)
+        )
 
     @property
     def kept_count(self) -> int:
@@ -112,7 +115,8 @@ class Diff:
         Raises:
             SourceError: A file of one of the logs can no longer be read.
         """
-        own = [i for i, entry in enumerate(self.before.history.entries) if not isinstance(entry, msgspec.Raw)]
+        history = self.before.history
+        own = [i for i in range(len(history)) if history.has_own_line(i)]
         lines = [line for line in Explanation(origin_of(self.before)) if line.status == "visible"]
         places = {i: _place(line) for i, line in zip(own, lines, strict=True)}
         gone = [places.get(i) for run in self._of("gone") for i in range(run.before, run.before + run.count)]
@@ -181,17 +185,13 @@ def _changed(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) 
     return tuple(ValueChange(*found) for found in both if found[1] != found[2])
 
 
-def _taken(history: History, places: list[range]) -> History:
-    return History([history.entries[i] for place in places for i in place], CODEX, history.summaries)
-
-
 def _marks(before: History, after: History) -> tuple[list[int | bytes], list[int | bytes]]:
     """For each item of both what is the same for items that look the same to a model.
 
     Those at the beginning that are recorded in the same bytes are not decoded: their number is their mark.
     """
-    pairs = zip(before.entries, after.entries, strict=False)
-    same = sum(1 for _ in itertools.takewhile(lambda pair: bytes(pair[0]) == bytes(pair[1]), pairs))
+    both = range(min(len(before), len(after)))
+    same = next((i for i in both if before.raw(i) != after.raw(i)), len(both))
     numbers: list[int | bytes] = [*range(same)]
     return numbers + [_mark(item) for item in before[same:]], numbers + [_mark(item) for item in after[same:]]
 

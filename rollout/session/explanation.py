@@ -12,6 +12,7 @@ import msgspec
 from rollout.dialects.codex.dialect import CODEX
 from rollout.files.encrypted.keys import Cipher
 from rollout.files.lineage import Lineage
+from rollout.files.port import Progress
 from rollout.files.source import AnySource, Origin, find
 from rollout.fold.collector import Collector, Names
 from rollout.fold.engine import Observer, Reconstruction
@@ -21,7 +22,7 @@ from rollout.format.lines import Damage
 from rollout.format.records import Segment
 from rollout.limits import DEFAULT, Limits
 from rollout.session.record import Record, RecordReader
-from rollout.session.state import At, Progress, items_of, origin_at, read_turns
+from rollout.session.state import At, items_of, origin_at, read_turns
 
 
 class Explained(msgspec.Struct, frozen=True, gc=False):

@@ -19,6 +19,7 @@ from rollout.dialects.codex.session_meta import base_of, instructions_of
 from rollout.errors import Ambiguous, NotFound, UsageError
 from rollout.files import positions
 from rollout.files.encrypted.keys import Cipher
+from rollout.files.port import Progress
 from rollout.files.positions import Extent
 from rollout.files.source import AnySource, Origin, find
 from rollout.fold.collector import Collector
@@ -33,7 +34,6 @@ from rollout.items.kinds import Item
 from rollout.items.truncation import Truncation
 from rollout.limits import DEFAULT, Limits
 
-Progress = Callable[[int, int], None]
 _SHOWN = 5
 
 

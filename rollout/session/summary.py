@@ -14,6 +14,7 @@ from typing import Any
 from rollout.dialects.codex.dialect import CODEX
 from rollout.dialects.codex.tokens import read_gauge
 from rollout.files.encrypted.keys import Cipher
+from rollout.files.port import Progress
 from rollout.files.source import AnySource, Origin, find
 from rollout.files.thread_names import read_names
 from rollout.fold.session_counts import Gauge, Meter, MeteringCollector
@@ -25,7 +26,7 @@ from rollout.items.tokens import TokenNote, Tokens
 from rollout.limits import DEFAULT, Limits
 from rollout.session.explanation import Explained, Explanation
 from rollout.session.record import Record
-from rollout.session.state import At, Progress, State, origin_at, origin_of, read_state
+from rollout.session.state import At, State, origin_at, origin_of, read_state
 from rollout.session.transcript import speaker
 
 

@@ -11,6 +11,7 @@ from rollout.dialects.codex.dialect import CODEX
 from rollout.files.encrypted.keys import Cipher
 from rollout.files.lineage import Lineage
 from rollout.files.log_end import ordinal_of
+from rollout.files.port import Progress
 from rollout.files.source import AnySource, Origin, find
 from rollout.format.labels import read_label
 from rollout.format.lines import Damage
@@ -18,7 +19,6 @@ from rollout.format.records import Segment
 from rollout.items.events import LineKind, Malformed, TurnStarted
 from rollout.limits import DEFAULT, Limits
 from rollout.session.record import BLANK, Record, read_records
-from rollout.session.state import Progress
 
 _MOST_NOTES = 10_000
 

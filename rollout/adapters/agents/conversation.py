@@ -42,6 +42,7 @@ from rollout.format import records
 from rollout.format.records import Segment
 from rollout.format.strict_json import decode_value, mend_text
 from rollout.items.events import AgentLine, Entry, Event, ItemsRemoved, LineKind, Replaced
+from rollout.items.history import entries_of
 from rollout.limits import DEFAULT, Limits
 from rollout.session.newest_items import entry_of, needs_fold
 
@@ -221,7 +222,7 @@ def read_conversation(origin: Origin) -> Conversation:
                 break
         if is_folded:
             history = Reconstruction(again, Collector(CODEX, limits=origin.limits)).run().history
-            placed = [Placed(item_of(entry), entry) for entry in history.entries]
+            placed = [Placed(item_of(entry), entry) for entry in entries_of(history)]
     users = {key_of(one.entry): one for one in placed if one.is_user}  # where no order of things tells whose usage is
     used: list[tuple[Placed, Usage, Place | None]] = []
     for data, event, place, _, usage in reversed(found):

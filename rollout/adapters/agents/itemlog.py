@@ -28,6 +28,7 @@ from rollout.fold.collector import Collector
 from rollout.fold.engine import Reconstruction
 from rollout.format.labels import Label
 from rollout.items.events import Entry
+from rollout.items.history import entries_of
 from rollout.limits import DEFAULT, KIB, MIB, Limits
 from rollout.session.environment import Ports
 from rollout.session.newest_items import recent_entries
@@ -172,7 +173,7 @@ class ItemLog(SharedLog):
             found = recent_entries(segments, limit, _limits_for(limit))
             if found is None:  # somebody has rolled the log back, or compacted it as of old: only the whole fold tells
                 history = Reconstruction(again, Collector(CODEX)).run().history
-                found = list(history.entries[0 if limit is None else max(0, len(history) - limit) :])
+                found = list(entries_of(history)[0 if limit is None else max(0, len(history) - limit) :])
             first, end = lineage.opened[0], lineage.end
             if size is None and not (0 < end == first.source.size and first.source.read_at(end - 1, 1) == b"\n"):
                 end = -1

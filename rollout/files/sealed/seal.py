@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import struct
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import zstandard
@@ -26,7 +26,7 @@ import zstandard
 from rollout.errors import Conflict, NotARollout, UsageError, WriteError
 from rollout.files.disk import AppendFile, FileSystem, ReadFile
 from rollout.files.plain import FileSource
-from rollout.files.port import Holder, explained
+from rollout.files.port import Holder, Progress, explained
 from rollout.files.sealed.reader import (
     SEEK_FOOTER,
     SEEK_FOOTER_MAGIC,
@@ -43,8 +43,6 @@ from rollout.limits import DEFAULT, MIB, Limits
 
 FRAME_BYTES = MIB
 LONGEST_FRAME_BYTES = DEFAULT.frame_bytes
-Progress = Callable[[int, int], None]
-"""Called now and then with how many bytes are done, of how many (each is counted twice: written, and read back)."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from rollout.files import layout
 from rollout.files.disk import REAL, FileSystem
 from rollout.files.encrypted.keys import NO_KEYS, Keys
 from rollout.files.layout import Bases, RolloutFile
-from rollout.files.port import Status
+from rollout.files.port import Progress, Status
 from rollout.home.index.database import NAME, Database, Link, is_broken, throw_away
 from rollout.home.index.entry import UNREADABLE, Entry
 from rollout.ids import FileId
@@ -50,8 +50,6 @@ _RACY_NS = 2_000_000_000
 """What was changed so shortly before it was scanned may have changed again in the same tick."""
 
 T = TypeVar("T")
-Progress = Callable[[int, int], None]
-"""Bytes done, bytes in all."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,6 +31,7 @@ from rollout.files.encrypted.keys import NO_KEYS, Keys
 from rollout.files.layout import Bases
 from rollout.files.lineage import Lineage, Opened, open_bytes, open_path, visible_end
 from rollout.files.plain import FileSource
+from rollout.files.port import Progress
 from rollout.files.sealed.reader import first_text, is_sealed
 from rollout.fold.engine import Floor, Reconstruction
 from rollout.fold.events import Mark
@@ -48,8 +49,6 @@ _STEP_BYTES, _STEPS = 4 * KIB, 256
 _FARTHER = 4
 """Each seam of the file itself is so many times as far from its end as the one behind it: there are few of them, and
 not much more is read again than what is taken back."""
-
-Progress = Callable[[int, int], None]
 
 
 class Checkpoint(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -22,7 +22,7 @@ import contextlib
 import dataclasses
 import itertools
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import zstandard
@@ -36,6 +36,7 @@ from rollout.files.encrypted.keys import Keys
 from rollout.files.fork import Threads, find_copied
 from rollout.files.layout import Bases
 from rollout.files.lineage import Opened, open_path
+from rollout.files.port import Progress
 from rollout.files.sealed.reader import SealedSource
 from rollout.files.source import Origin
 from rollout.fold import line_status
@@ -46,7 +47,6 @@ from rollout.limits import MIB
 from rollout.session.explanation import Explanation
 from rollout.session.record import BLANK, Record, read_records
 
-Progress = Callable[[int, int], None]
 CAUSES = (
     *("standing", "replaced", "rolled_back", "removed", "images"),
     *("copied_prefix", "compactions", "events", "metadata", "damaged", "blank"),

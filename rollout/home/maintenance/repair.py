@@ -26,7 +26,7 @@ import datetime
 import hashlib
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -38,7 +38,7 @@ from rollout.files.disk import REAL, AppendFile, FileSystem
 from rollout.files.fork import Users
 from rollout.files.lineage import holds_record
 from rollout.files.plain import FileSource
-from rollout.files.port import explained
+from rollout.files.port import Progress, explained
 from rollout.files.sealed.reader import MAGIC
 from rollout.files.source import AnySource, Origin, find, locate_to_change
 from rollout.files.staging import BACKUP, DAMAGED, hidden, replace, write
@@ -50,7 +50,6 @@ from rollout.format.records import Line, Segment
 from rollout.limits import DEFAULT, MIB, Limits
 from rollout.session.state import read_state
 
-Progress = Callable[[int, int], None]
 T = TypeVar("T")
 _BOM = b"\xef\xbb\xbf"
 _NULS = "NUL bytes"
