@@ -6,8 +6,9 @@ from rollout.files.port import ReadFile
 from rollout.format import lines
 from rollout.limits import MIB
 
-_END_BYTES = MIB
-"""A torn end that is longer may be seen in part as it was, in part as it is when it has been mended."""
+_END_BYTES, _END_READS = MIB, 8
+"""So much of the end is kept, read in so many pieces. Of a torn end that is longer one part may be seen as it was, and
+another as it is when it has been mended."""
 
 
 class FileSource:
@@ -42,7 +43,8 @@ class FileSource:
             start, stop = max(begin - offset, 0), min(begin + len(kept) - offset, n)
             if start < stop:
                 found = found[:start] + kept[offset + start - begin : offset + stop - begin] + found[stop:]
-        reaches_end = offset < self._end_from <= offset + n and self.size - self._end_from < _END_BYTES
+        is_short = self.size - self._end_from < _END_BYTES and len(self._ends) < _END_READS
+        reaches_end = is_short and offset < self._end_from <= offset + n
         if reaches_end:
             self._end_from = offset
         if reaches_end or offset == 0:

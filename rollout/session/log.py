@@ -14,11 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from msgspec import Raw
-
 from rollout.dialects.codex import encoder
 from rollout.dialects.codex.encoder import AnyItem, Part
-from rollout.dialects.codex.item_events import PAGINATED, item_events_of
+from rollout.dialects.codex.item_events import item_events_of
 from rollout.errors import NotFound, RolloutError, UsageError, WriteError
 from rollout.files import fork as forks
 from rollout.files import layout as homes
@@ -38,14 +36,6 @@ from rollout.session.label_scope import in_force
 from rollout.session.recorder import Recorder
 from rollout.session.state import At, State, extent_at, read_state
 from rollout.session.turn import OpenTurn
-
-_PAGINATED = Raw(encoder.encode(PAGINATED))
-_OWN_KEYS = frozenset(
-    {
-        *("id", "session_id", "forked_from_id", "forked_from_ordinal_exclusive"),
-        *("timestamp", "history_base", "context_window"),
-    }
-)
 
 
 class SessionLog:
@@ -290,22 +280,17 @@ class SessionLog:
             return Point(Path(segments[found.segment].path or self.path), found.offset, found.ends_line), None
 
     def _meta(self, thread: str, created: float, base: dict[str, Any] | None) -> Part:
-        """The session_meta of a fork: what the source's says, but for what is the fork's own. A copy has no `base`.
-
-        A base is told with its ordinal where the mode says that lines have ordinals, and in an encrypted file, whose
-        numbers go on from it. In any other file Codex would read nothing of a base that has one, and say nothing;
-        without it, it says that it cannot read the file.
-        """
+        """The session_meta of a fork: what the source's says, but for what is the fork's own. A copy has no `base`."""
         with contextlib.closing(open_path(self.path, fs=self._ports.fs, keys=self._ports.keys)) as opened:
             found = forks.meta_of(opened)
-        theirs = {} if found is None else {k: v for k, v in found.payload.items() if k not in _OWN_KEYS}
-        more: dict[str, Any] = {}
-        if base is not None:
-            if theirs.get("history_mode") != _PAGINATED and self._ports.keys.cipher() is None:
-                base.pop("end_ordinal_exclusive", None)
-            more["history_base"] = base
-        own = {"id": thread, "forked_from_id": self.id, "timestamp": encoder.timestamp(created)}
-        return Part("session_meta", encoder.encode({**own, **theirs, **more}))
+        return encoder.fork_session_meta(
+            {} if found is None else found.payload,
+            base,
+            id=thread,
+            forked_from=self.id,
+            timestamp=encoder.timestamp(created),
+            is_numbered=self._ports.keys.cipher() is not None,
+        )
 
 
 def create_log(

@@ -27,6 +27,7 @@ from msgspec import Raw
 
 from rollout.dialects.codex.envelope import Agent, WorldState
 from rollout.dialects.codex.names import TURN_ABORTED, TURN_COMPLETED, TURN_STARTED
+from rollout.dialects.codex.session_meta import PAGINATED
 from rollout.errors import RecordError, UsageError
 from rollout.format import strict_json
 from rollout.format.strict_json import mend, mend_json, mend_text
@@ -49,6 +50,12 @@ _BYTES = (bytes, bytearray, memoryview, Raw)
 _PLAIN = frozenset({str, int, bool, type(None)})
 _encode = msgspec.json.Encoder(enc_hook=dict).encode  # only mappings come to the hook
 _NOT_FOR_CALLERS = frozenset({"id", "timestamp", "forked_from_id", "history_base", "history_mode"})
+_OWN_OF_FORKS = frozenset(
+    {
+        *("id", "session_id", "forked_from_id", "forked_from_ordinal_exclusive"),
+        *("timestamp", "history_base", "context_window"),
+    }
+)
 _WRITTEN_ELSEWHERE = {
     "session_meta": "it is written when a log is made",
     "turn_context": "give it to turn()",
@@ -252,6 +259,30 @@ def new_session_meta(more: Mapping[str, Any], **own: Any) -> Part:
     if isinstance(own["base_instructions"], str):
         own["base_instructions"] = {"text": own["base_instructions"]}
     return Part("session_meta", encode({**{key: value for key, value in own.items() if value is not None}, **more}))
+
+
+def fork_session_meta(
+    source: Mapping[str, Any],
+    base: Mapping[str, Any] | None,
+    *,
+    id: str,
+    forked_from: str,
+    timestamp: str,
+    is_numbered: bool,
+) -> Part:
+    """The session_meta of a fork: what the source's says, but for what is the fork's own. A copy has no `base`.
+
+    A base is told with its ordinal where the mode says that lines have ordinals, and where they are numbered all the
+    same. In any other file Codex would read nothing of a base that has one, and say nothing; without it, it says that
+    it cannot read the file.
+    """
+    theirs = {key: value for key, value in source.items() if key not in _OWN_OF_FORKS}
+    told: dict[str, Any] = {"id": id, "forked_from_id": forked_from, "timestamp": timestamp, **theirs}
+    if base is not None:
+        is_numbered = is_numbered or theirs.get("history_mode") == Raw(encode(PAGINATED))
+        kept = {key: value for key, value in base.items() if is_numbered or key != "end_ordinal_exclusive"}
+        told["history_base"] = kept
+    return Part("session_meta", encode(told))
 
 
 def event(type: str, keys: Mapping[str, Any]) -> Part:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
+from rollout.dialects.codex import session_meta
 from rollout.dialects.codex.contextual import IMAGE_TAG, is_contextual
 from rollout.dialects.codex.encoder import split_plans
 from rollout.dialects.codex.names import TURN_STARTED
@@ -25,9 +26,6 @@ from rollout.format.strict_json import decode_value, value_at, value_in
 from rollout.items.kinds import texts_in
 from rollout.items.texts import OUTPUTS, has_failed, printed_by
 from rollout.limits import DEFAULT
-
-PAGINATED = "paginated"
-"""The `history_mode` in the session_meta of such a log."""
 
 _COMMAND_KEYS = {
     "exec_command": "cmd",
@@ -214,7 +212,7 @@ def item_events_of(
     session: Mapping[str, Any], thread: str, turn_id: str | None, new_id: Callable[[], str]
 ) -> ItemEvents | None:
     """For the log that this session_meta begins; None for a legacy one, which has no such events."""
-    is_paginated = session.get("history_mode") == PAGINATED
+    is_paginated = session_meta.is_paginated(session)
     return ItemEvents(thread, session.get("cwd"), turn_id, new_id) if is_paginated else None
 
 

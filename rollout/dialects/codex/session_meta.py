@@ -10,6 +10,8 @@ from rollout.format.strict_json import value_at
 from rollout.ids import FileId
 
 _BASE, _MODE = "history_base", "history_mode"
+PAGINATED = "paginated"
+"""The mode of a log whose lines have ordinals."""
 LINEAGE_KEYS = ("id", "timestamp", _BASE)
 """Those that tell whose file it is, and what needs what."""
 
@@ -89,7 +91,7 @@ def instructions_of(meta: Mapping[str, Any] | None) -> str | None:
 
 def is_paginated(meta: Mapping[str, Any] | None) -> bool:
     """Whether it says that its lines have ordinals."""
-    return (meta or {}).get(_MODE) == "paginated"
+    return (meta or {}).get(_MODE) == PAGINATED
 
 
 def facts_of(meta: Mapping[str, Any] | None) -> SessionFacts:
