@@ -32,9 +32,11 @@ from rollout.format import lines, records, strict_json
 from rollout.format.labels import UNLABELLED, Label, label_of
 from rollout.format.lines import Damage
 from rollout.format.records import Line, Segment
-from rollout.limits import DEFAULT, Limits
+from rollout.limits import DEFAULT, KIB, Limits
 
 _NUL_RUN = re.compile(rb"\0+")
+_END_BYTES = 4 * KIB
+"""So much of the end of a file is read first: who reads on back from there reads it along."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -139,7 +141,7 @@ def open_path(path: Path, *, fs: FileSystem = REAL, keys: Keys = NO_KEYS, limits
         sealed = is_sealed(file.read_at(0, 4))
         stored = FileSource(file)
         if not sealed:  # the end first: one that is mended behind this cannot be taken for what follows the beginning
-            stored.read_at(max(0, stored.size - limits.first_chunk_bytes), limits.first_chunk_bytes)
+            stored.read_at(max(0, stored.size - _END_BYTES), _END_BYTES)
         source = SealedSource(stored, limits, path) if sealed else stored
         start = 0 if sealed else file.data_start()
         text = text_of(source, keys, limits, path, start)

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 from rollout.files.port import ReadFile
+from rollout.files.recovery import batch_mark
 from rollout.format import lines
 from rollout.limits import MIB
 
 _END_BYTES, _END_READS = MIB, 8
-"""So much of the end is kept, read in so many pieces. Of a torn end that is longer one part may be seen as it was, and
-another as it is when it has been mended."""
+"""So much of a torn end is kept, read in so many pieces. Of a longer one a part may be seen as it was, and another as
+it is when it has been mended."""
 
 
 class FileSource:
     """An open plain file. Both ends are read once, however often asked for.
 
     Whoever opens the log to write mends a torn end meanwhile, writes on there, and may leave a torn end again. So that
-    what was found of an end holds for all reads behind it, the end is kept as far as it was read in one go.
+    what was found of it holds for all reads behind, a torn end is kept as far as it was read in one go.
     """
 
-    __slots__ = ("_covered", "_end_from", "_ends", "_file", "size")
+    __slots__ = ("_covered", "_end_from", "_ends", "_file", "_is_torn", "size")
 
     def __init__(self, file: ReadFile) -> None:
         self._file = file
         self._ends: list[tuple[int, bytes]] = []
         self._covered = lines.Covered()
         self.size = self._end_from = file.size()
+        self._is_torn = False
 
     @property
     def bytes_read(self) -> int:
@@ -43,10 +45,12 @@ class FileSource:
             start, stop = max(begin - offset, 0), min(begin + len(kept) - offset, n)
             if start < stop:
                 found = found[:start] + kept[offset + start - begin : offset + stop - begin] + found[stop:]
-        is_short = self.size - self._end_from < _END_BYTES and len(self._ends) < _END_READS
-        reaches_end = is_short and offset < self._end_from <= offset + n
-        if reaches_end:
-            self._end_from = offset
-        if reaches_end or offset == 0:
+        is_end = offset + n == self.size
+        if is_end:
+            self._is_torn = not found.endswith(b"\n") or batch_mark(found) is not None
+        is_next = self._is_torn and self.size - self._end_from < _END_BYTES and len(self._ends) < _END_READS
+        if offset == 0 or is_end or (is_next and offset < self._end_from <= offset + n):
             self._ends.append((offset, found))
+        if offset + n >= self._end_from:
+            self._end_from = min(offset, self._end_from)
         return found
