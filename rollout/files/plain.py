@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from rollout.files.port import ReadFile
-from rollout.files.recovery import batch_mark
 from rollout.format import lines
 from rollout.limits import MIB
 
@@ -47,6 +46,8 @@ class FileSource:
                 found = found[:start] + kept[offset + start - begin : offset + stop - begin] + found[stop:]
         is_end = offset + n == self.size
         if is_end:
+            from rollout.files.recovery import batch_mark  # noqa: PLC0415  # who reads no end need not wait for it
+
             self._is_torn = not found.endswith(b"\n") or batch_mark(found) is not None
         is_next = self._is_torn and self.size - self._end_from < _END_BYTES and len(self._ends) < _END_READS
         if offset == 0 or is_end or (is_next and offset < self._end_from <= offset + n):
