@@ -28,7 +28,7 @@ import zstandard
 from rollout.errors import SourceError, TooLarge
 from rollout.files.plain import FileSource
 from rollout.format import lines
-from rollout.limits import DEFAULT, MIB, USUAL_EXPANSION, Limits
+from rollout.limits import DEFAULT, KIB, MIB, USUAL_EXPANSION, Limits
 
 MAGIC = b"\x28\xb5\x2f\xfd"
 _SKIPPABLE = range(0x184D2A50, 0x184D2A60)
@@ -181,6 +181,17 @@ class Frames:
         if frame.text_size is not None and done != frame.text_size:  # the reader ends silently in an unended frame
             raise BadFrame(frame.offset, "a sealed frame does not hold what its header says")
 
+    def unpack(self, frame: Frame) -> bytes:
+        """The text of a frame whose size is known and bounded, at once: faster than in steps. BadFrame."""
+        if frame.size <= 2 * (frame.text_size or 0) + KIB:
+            packed = self.read(frame.offset, frame.size)
+            try:
+                if zstandard.frame_content_size(packed) == frame.text_size:
+                    return self._unpacker.decompress(packed, allow_extra_data=False)
+            except zstandard.ZstdError as error:
+                raise BadFrame(frame.offset, f"a sealed frame is damaged: {error}") from None
+        return b"".join(self.stream(frame))
+
     def texts(self) -> Iterator[bytes]:
         """All text in steps, by the frames as they stand and not by a seek table. BadFrame at the first damage."""
         offset = 0
@@ -257,7 +268,7 @@ class SealedSource:
                 self._cached = {near: text for near, text in self._cached.items() if near == 0 or abs(near - i) == 1}
             frame = self._frames[i]
             try:
-                self._cached[i] = b"".join(self._packed.stream(frame))
+                self._cached[i] = self._packed.unpack(frame)
             except BadFrame as bad:
                 self._note(bad)
                 self._cached[i] = bytes(frame.text_size or 0)
@@ -277,7 +288,7 @@ class SealedSource:
             for frame in self._frames:
                 try:
                     for text in self._packed.stream(frame):
-                        count += text.count(b"\n")
+                        count += 0 if line_count is None else text.count(b"\n")
                         size = spool.tell() + len(text)
                         if size > (text_bytes or size) or count > (line_count or count):
                             raise self._too_large()
